@@ -1,0 +1,54 @@
+/* check: one line and an exit code, for scripts: 0 fits, 10 does not. */
+#include <stdio.h>
+
+#include "text.h"
+#include "verbs.h"
+
+static void print_line(const pl_model *model, const pl_report *report) {
+    int64_t left = headroom(report);
+    text_clean(stdout, pl_model_describe(model)->name);
+    printf(": %s%s%s %s: %s (%s to %s) of %s", text_style(report->fits ? GREEN : RED),
+           report->fits ? "fits" : "does not fit", text_style(PLAIN), report->gpu->title,
+           text_bytes(report->peak_bytes).text, text_bytes(report->low_bytes).text,
+           text_bytes(report->high_bytes).text, text_bytes(report->gpu->capacity_bytes).text);
+    if (left >= 0 && report->fits)
+        printf(", %s to spare\n", text_bytes(left).text);
+    else if (left < 0)
+        printf(", %s too much\n", text_bytes(-left).text);
+    else
+        printf(", the allocator runs out of memory\n");
+}
+
+int verb_check(const request *r) {
+    pl_model *model = NULL;
+    pl_report *report = NULL;
+    int code = open_model(&model, r);
+    if (code == 0) code = simulate(&report, model, r, &r->job);
+    if (code == 0 && r->json) {
+        json j = {.out = stdout};
+        json_open(&j, NULL, '{');
+        json_int(&j, "schema", 1);
+        json_string(&j, "model", pl_model_describe(model)->name);
+        json_string(&j, "gpu", report->gpu->name);
+        json_bool(&j, "fits", report->fits);
+        json_bytes(&j, "peak_bytes", report->peak_bytes);
+        json_bytes(&j, "low_bytes", report->low_bytes);
+        json_bytes(&j, "high_bytes", report->high_bytes);
+        json_bytes(&j, "capacity_bytes", report->gpu->capacity_bytes);
+        json_int(&j, "headroom_bytes", headroom(report));
+        json_bool(&j, "out_of_memory", report->out_of_memory);
+        json_close(&j, '}');
+        putchar('\n');
+    } else if (code == 0) {
+        print_line(model, report);
+        for (size_t i = 0; i < report->warning_count; i++) {
+            fputs("plimsoll: warning: ", stderr);
+            text_clean(stderr, report->warnings[i]);
+            putc('\n', stderr);
+        }
+    }
+    if (code == 0 && !report->fits) code = EXIT_NO_FIT;
+    pl_report_close(&report);
+    pl_model_close(&model);
+    return code;
+}

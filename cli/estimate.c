@@ -1,0 +1,163 @@
+/* estimate: the verb, and what other verbs print of an estimate too. The JSON is the library's
+ * (pl_report_json); the timeline is written before anything is printed, so that a path that cannot
+ * be written fails without half an answer. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "progress.h"
+#include "text.h"
+#include "timeline.h"
+#include "verbs.h"
+
+int open_model(pl_model **model, const request *r) {
+    pl_error err;
+    progress_start("reading", 0);
+    pl_status status = pl_model_open(model, r->file, NULL, &err);
+    progress_stop();
+    return status == PL_OK ? 0 : complain_of(&err, r->file);
+}
+
+int simulate(pl_report **report, const pl_model *model, const request *r, const pl_job *job) {
+    pl_error err;
+    progress_start("simulating", 0);
+    pl_status status = pl_estimate(report, model, job, &err);
+    progress_stop();
+    return status == PL_OK ? 0 : complain_of(&err, r->file);
+}
+
+int64_t headroom(const pl_report *report) {
+    return report->gpu->capacity_bytes - report->high_bytes;
+}
+
+/* ---- what is simulated ---- */
+
+static void print_parallel(const pl_job *job) {
+    if (job->parallel == PL_DDP) printf(", one rank of %d (ddp)", job->world);
+    if (job->parallel == PL_FSDP2)
+        printf(", one rank of %d (fsdp2, stage %d%s)", job->world, job->stage,
+               job->parallel_mixed ? ", mixed precision" : "");
+}
+
+void print_model(const pl_model *model, const pl_report *report, const pl_job *job) {
+    const pl_model_info *info = pl_model_describe(model);
+    fputs(text_style(BOLD), stdout);
+    text_clean(stdout, info->name);
+    printf("%s: %s parameters", text_style(PLAIN), text_count(info->parameters).text);
+    if (info->trainable != info->parameters)
+        printf(" (%s of them trained)", text_count(info->trainable).text);
+    printf(", %" PRId64 " operators", info->operators);
+    if (info->torch_version && info->torch_version[0]) {
+        fputs(", exported by PyTorch ", stdout);
+        text_clean(stdout, info->torch_version);
+    }
+    putchar('\n');
+    if (report->batch >= 0) printf("batch %" PRId64 ", ", report->batch);
+    if (report->seq >= 0) printf("sequence %" PRId64 ", ", report->seq);
+    if (job->precision == PL_PRECISION_AS_EXPORTED)
+        fputs("precision as exported", stdout);
+    else
+        fputs(pl_precision_name((size_t)job->precision), stdout);
+    printf(", %s", job->optimizer);
+    if (job->accumulate > 1) printf(", %d backward passes a step", job->accumulate);
+    if (job->checkpoint) fputs(", checkpointing", stdout);
+    if (job->channels_last) fputs(", channels last", stdout);
+    if (job->cudnn_benchmark) fputs(", cudnn benchmark", stdout);
+    if (job->alloc_conf) {
+        fputs(", ", stdout);
+        text_clean(stdout, job->alloc_conf);
+    }
+    print_parallel(job);
+    printf(", on %s\n", report->gpu->title);
+}
+
+/* ---- the peak ---- */
+
+static void print_where(const pl_report *report) {
+    printf("  reached in step %d, %s", report->peak_step + 1, pl_phase_name(report->peak_phase));
+    if (report->peak_operator && report->peak_operator[0]) {
+        fputs(", ", stdout);
+        text_clean(stdout, report->peak_operator);
+    }
+    if (report->peak_module && report->peak_module[0]) {
+        fputs(" of ", stdout);
+        text_clean(stdout, report->peak_module);
+    }
+    putchar('\n');
+}
+
+void print_peak(const pl_report *report) {
+    enum { BAR = 32 };
+    printf("\n%speak %s%s, between %s and %s (%.0f %% of jobs)\n", text_style(BOLD),
+           text_bytes(report->peak_bytes).text, text_style(PLAIN),
+           text_bytes(report->low_bytes).text, text_bytes(report->high_bytes).text,
+           100 * report->coverage);
+    print_where(report);
+    putchar('\n');
+    int64_t largest = 1;
+    for (int kind = 0; kind < PL_KINDS; kind++)
+        if (report->breakdown[kind] > largest) largest = report->breakdown[kind];
+    for (int kind = 0; kind < PL_KINDS; kind++) {
+        int64_t bytes = report->breakdown[kind];
+        if (bytes == 0) continue;
+        double share = report->peak_bytes > 0 ? (double)bytes / (double)report->peak_bytes : 0;
+        printf("  %-13s %10s %7s  ", pl_kind_name((pl_kind)kind), text_bytes(bytes).text,
+               text_percent(share).text);
+        fputs(text_style(kind == PL_FRAGMENTATION || kind == PL_CONTEXT ? DIM : GREEN), stdout);
+        text_bar(stdout, (double)bytes / (double)largest, BAR);
+        printf("%s\n", text_style(PLAIN));
+    }
+    printf("\nallocated %s, reserved %s, outside the allocator %s\n",
+           text_bytes(report->allocated_bytes).text, text_bytes(report->reserved_bytes).text,
+           text_bytes(report->overhead_bytes).text);
+}
+
+void print_fits(const pl_report *report) {
+    int64_t left = headroom(report);
+    const char *capacity = report->gpu->title;
+    small_text total = text_bytes(report->gpu->capacity_bytes);
+    if (report->fits)
+        printf("%sfits%s %s (%s): %s to spare\n", text_style(GREEN), text_style(PLAIN), capacity,
+               total.text, text_bytes(left).text);
+    else if (left < 0)
+        printf("%sdoes not fit%s %s (%s): %s too much\n", text_style(RED), text_style(PLAIN),
+               capacity, total.text, text_bytes(-left).text);
+    else
+        printf("%sdoes not fit%s %s (%s): the allocator runs out of memory\n", text_style(RED),
+               text_style(PLAIN), capacity, total.text);
+}
+
+void print_warnings(const pl_report *report) {
+    for (size_t i = 0; i < report->warning_count; i++) {
+        printf("%swarning:%s ", text_style(YELLOW), text_style(PLAIN));
+        text_clean(stdout, report->warnings[i]);
+        putchar('\n');
+    }
+}
+
+int verb_estimate(const request *r) {
+    pl_model *model = NULL;
+    pl_report *report = NULL;
+    pl_job job = r->job;
+    job.want_timeline = r->timeline != NULL;
+    int code = timeline_check(r->timeline);
+    if (code == 0) code = open_model(&model, r);
+    if (code == 0) code = simulate(&report, model, r, &job);
+    if (code == 0 && r->timeline)
+        code = timeline_write(r->timeline, report, pl_model_describe(model));
+    if (code == 0 && r->json) {
+        const char *text = pl_report_json(report, model);
+        if (text)
+            puts(text);
+        else
+            code = complain(PL_MISSING, "out of memory");
+    } else if (code == 0) {
+        print_model(model, report, &job);
+        print_peak(report);
+        print_fits(report);
+        print_warnings(report);
+    }
+    pl_report_close(&report);
+    pl_model_close(&model);
+    return code;
+}

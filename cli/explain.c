@@ -1,0 +1,265 @@
+/* explain: what is alive at the peak by kind, by module and by tensor, and what other settings
+ * would change. Modules are summed by path; the blocks of a stack (layers.0, layers.1, ...) count
+ * as one, layers.*, where they have modules inside. The tree is opened at its largest branches
+ * until it has MOST_ROWS rows. Every row of what would change is a simulation of its own. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules.h"
+#include "progress.h"
+#include "text.h"
+#include "timeline.h"
+#include "verbs.h"
+
+enum { TENSOR_ROWS = 15, MOST_ROWS = 24 };
+
+/* ---- what would change ---- */
+
+typedef struct change {
+    char name[64];
+    pl_job job;
+    pl_status status;
+    int64_t peak, high;
+    bool fits, out_of_memory;
+    char message[512];
+} change;
+
+enum { MOST_CHANGES = 16 };
+
+static bool has_symbol(const pl_model_info *info, const char *role) {
+    for (size_t i = 0; i < info->symbol_count; i++)
+        if (strcmp(info->symbols[i].role, role) == 0) return true;
+    return false;
+}
+
+/* The optimizer's fused form, NULL where it is fused already or has none. */
+static const char *fused_form(const char *optimizer) {
+    const char *name;
+    size_t length = strlen(optimizer);
+    for (size_t i = 0; (name = pl_optimizer_name(i)); i++)
+        if (strncmp(name, optimizer, length) == 0 && strcmp(name + length, "-fused") == 0)
+            return name;
+    return NULL;
+}
+
+static change *add_change(change *list, size_t *count, const pl_job *job, const char *name) {
+    change *c = &list[(*count)++];
+    c->job = *job;
+    c->job.want_timeline = c->job.want_alive = false;
+    snprintf(c->name, sizeof c->name, "%s", name);
+    return c;
+}
+
+static size_t list_changes(change *list, const pl_model_info *info, const pl_job *job,
+                           const pl_report *report) {
+    static const pl_precision precisions[] = {PL_AMP_BF16, PL_BF16};
+    size_t count = 0;
+    char name[64];
+    if (!job->checkpoint) add_change(list, &count, job, "--checkpoint")->job.checkpoint = true;
+    const char *fused = fused_form(job->optimizer);
+    const char *optimizers[] = {fused, strcmp(job->optimizer, "sgd") != 0 ? "sgd" : NULL};
+    for (size_t i = 0; i < 2; i++) {
+        if (!optimizers[i]) continue;
+        snprintf(name, sizeof name, "--optimizer %s", optimizers[i]);
+        add_change(list, &count, job, name)->job.optimizer = optimizers[i];
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (job->precision == precisions[i]) continue;
+        snprintf(name, sizeof name, "--precision %s", pl_precision_name((size_t)precisions[i]));
+        add_change(list, &count, job, name)->job.precision = precisions[i];
+    }
+    if (has_symbol(info, "batch") && report->batch > 0) {
+        int64_t batches[] = {report->batch / 2, report->batch * 2};
+        for (size_t i = 0; i < 2; i++) {
+            if (batches[i] < 1) continue;
+            snprintf(name, sizeof name, "--batch %" PRId64, batches[i]);
+            add_change(list, &count, job, name)->job.batch = batches[i];
+        }
+    }
+    return count;
+}
+
+static void simulate_changes(change *list, size_t count, const pl_model *model) {
+    progress_start("simulating what would change", count);
+    for (size_t i = 0; i < count; i++) {
+        pl_report *report = NULL;
+        pl_error err;
+        list[i].status = pl_estimate(&report, model, &list[i].job, &err);
+        if (list[i].status == PL_OK) {
+            list[i].peak = report->peak_bytes;
+            list[i].high = report->high_bytes;
+            list[i].fits = report->fits;
+            list[i].out_of_memory = report->out_of_memory;
+        } else {
+            snprintf(list[i].message, sizeof list[i].message, "%s", err.message);
+        }
+        pl_report_close(&report);
+        progress_at(i + 1);
+    }
+    progress_stop();
+}
+
+/* ---- text ---- */
+
+static void print_modules(const module_tree *tree, int64_t total) {
+    printf("\n%salive at the peak, by module%s\n\n", text_style(BOLD), text_style(PLAIN));
+    table *t = table_new("rrrrrl");
+    table_row(t, (const char *[]){"BYTES", "SHARE", "WEIGHTS*", "ACTIVATIONS", "OTHER", "MODULE"});
+    for (size_t i = 0; i < tree->row_count; i++) {
+        const module_row *row = &tree->rows[i];
+        int64_t state = row->kind[PL_WEIGHTS] + row->kind[PL_GRADIENTS] + row->kind[PL_OPTIMIZER];
+        int64_t other = row->bytes - state - row->kind[PL_ACTIVATIONS];
+        char name[320];
+        snprintf(name, sizeof name, "%*s%s", 2 * row->depth, "", row->name);
+        if (row->modules > 1) {
+            size_t used = strlen(name);
+            snprintf(name + used, sizeof name - used, "  (%zu of them)", row->modules);
+        }
+        small_text bytes = text_bytes(row->bytes), states = text_bytes(state),
+                   activations = text_bytes(row->kind[PL_ACTIVATIONS]), others = text_bytes(other),
+                   share = text_percent(total > 0 ? (double)row->bytes / (double)total : 0);
+        table_row(t, (const char *[]){bytes.text, share.text, state ? states.text : "-",
+                                      row->kind[PL_ACTIVATIONS] ? activations.text : "-",
+                                      other ? others.text : "-", name});
+    }
+    table_print(t, stdout, 2);
+    printf("\n  * weights with their gradients and optimizer state\n");
+}
+
+static void print_tensors(const pl_report *report) {
+    printf("\n%slargest tensors alive at the peak%s\n\n", text_style(BOLD), text_style(PLAIN));
+    table *t = table_new("rlllll");
+    table_row(t, (const char *[]){"BYTES", "KIND", "BORN", "OPERATOR", "TENSOR", "MODULE"});
+    for (size_t i = 0; i < report->alive_count && i < TENSOR_ROWS; i++) {
+        const pl_alive *a = &report->alive[i];
+        small_text bytes = text_bytes(a->bytes);
+        table_row(t, (const char *[]){bytes.text, pl_kind_name(a->kind), pl_phase_name(a->born),
+                                      a->operator_name, a->tensor, a->module});
+    }
+    table_print(t, stdout, 2);
+}
+
+static void print_changes(const change *list, size_t count, const pl_report *report) {
+    printf("\n%swhat would change it%s\n\n", text_style(BOLD), text_style(PLAIN));
+    table *t = table_new("lrrrl");
+    table_row(t, (const char *[]){"WITH", "PEAK", "CHANGE", "UP TO", "FITS"});
+    for (size_t i = 0; i < count; i++) {
+        const change *c = &list[i];
+        if (c->status != PL_OK) {
+            table_row(t, (const char *[]){c->name, "-", "-", "-", c->message});
+            continue;
+        }
+        small_text peak = text_bytes(c->peak), high = text_bytes(c->high),
+                   difference = text_change(c->peak - report->peak_bytes);
+        bool lost = c->out_of_memory;
+        table_row(t, (const char *[]){c->name, lost ? "-" : peak.text, lost ? "-" : difference.text,
+                                      lost ? "-" : high.text,
+                                      c->fits ? "yes"
+                                      : lost  ? "no: out of memory"
+                                              : "no"});
+    }
+    table_print(t, stdout, 2);
+}
+
+/* ---- JSON ---- */
+
+static void json_changes(json *j, const change *list, size_t count, const pl_report *report) {
+    json_open(j, "changes", '[');
+    for (size_t i = 0; i < count; i++) {
+        const change *c = &list[i];
+        bool known = c->status == PL_OK && !c->out_of_memory;
+        json_open(j, NULL, '{');
+        json_string(j, "with", c->name);
+        json_bytes(j, "peak_bytes", known ? c->peak : PL_UNKNOWN);
+        json_bytes(j, "high_bytes", known ? c->high : PL_UNKNOWN);
+        if (known)
+            json_int(j, "change_bytes", c->peak - report->peak_bytes);
+        else
+            json_string(j, "change_bytes", NULL);
+        if (c->status == PL_OK)
+            json_bool(j, "fits", c->fits);
+        else
+            json_string(j, "fits", NULL);
+        json_string(j, "error", c->status == PL_OK ? NULL : c->message);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+static int print_json(const pl_model *model, pl_report *report, const module_tree *tree,
+                      const change *list, size_t count) {
+    const char *estimate = pl_report_json(report, model);
+    if (!estimate) return complain(PL_MISSING, "out of memory");
+    json j = {.out = stdout};
+    json_open(&j, NULL, '{');
+    json_int(&j, "schema", 1);
+    json_raw(&j, "estimate", estimate);
+    json_open(&j, "modules", '[');
+    for (size_t i = 0; i < tree->row_count; i++) {
+        const module_row *row = &tree->rows[i];
+        json_open(&j, NULL, '{');
+        json_string(&j, "path", row->path);
+        json_int(&j, "depth", row->depth);
+        json_int(&j, "modules", (int64_t)row->modules);
+        json_int(&j, "bytes", row->bytes);
+        for (int kind = 0; kind < PL_FRAGMENTATION; kind++)
+            json_int(&j, pl_kind_name((pl_kind)kind), row->kind[kind]);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_open(&j, "tensors", '[');
+    for (size_t i = 0; i < report->alive_count; i++) {
+        const pl_alive *a = &report->alive[i];
+        json_open(&j, NULL, '{');
+        json_int(&j, "bytes", a->bytes);
+        json_string(&j, "kind", pl_kind_name(a->kind));
+        json_string(&j, "born", pl_phase_name(a->born));
+        json_string(&j, "operator", a->operator_name);
+        json_string(&j, "tensor", a->tensor);
+        json_string(&j, "module", a->module);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_changes(&j, list, count, report);
+    json_close(&j, '}');
+    putchar('\n');
+    return 0;
+}
+
+int verb_explain(const request *r) {
+    pl_model *model = NULL;
+    pl_report *report = NULL;
+    pl_job job = r->job;
+    job.want_timeline = r->timeline != NULL;
+    job.want_alive = true;
+    int code = timeline_check(r->timeline);
+    if (code == 0) code = open_model(&model, r);
+    if (code == 0) code = simulate(&report, model, r, &job);
+    if (code == 0 && r->timeline)
+        code = timeline_write(r->timeline, report, pl_model_describe(model));
+    if (code == 0) {
+        change *list = need(MOST_CHANGES, sizeof *list);
+        size_t count = list_changes(list, pl_model_describe(model), &job, report);
+        simulate_changes(list, count, model);
+        module_tree tree;
+        modules_gather(&tree, report->alive, report->alive_count, MOST_ROWS);
+        if (r->json) {
+            code = print_json(model, report, &tree, list, count);
+        } else {
+            print_model(model, report, &job);
+            print_peak(report);
+            print_fits(report);
+            print_modules(&tree, tree.total);
+            print_tensors(report);
+            print_changes(list, count, report);
+            print_warnings(report);
+        }
+        modules_free(&tree);
+        free(list);
+    }
+    pl_report_close(&report);
+    pl_model_close(&model);
+    return code;
+}

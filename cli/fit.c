@@ -1,0 +1,152 @@
+/* fit: the largest batch for the card (pl_fit_batch: bisection, verified at the answer and one
+ * above), and the cards of the catalogue that the job as given fits on, each simulated. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "progress.h"
+#include "text.h"
+#include "verbs.h"
+
+static bool batch_is_open(const pl_model_info *info) {
+    for (size_t i = 0; i < info->symbol_count; i++)
+        if (strcmp(info->symbols[i].role, "batch") == 0) return true;
+    return false;
+}
+
+static const char how_to_export[] =
+    "batch = torch.export.Dim(\"batch\")\n"
+    "program = torch.export.export(model, (x,), dynamic_shapes=({0: batch},))\n"
+    "torch.export.save(program, \"model.pt2\")\n";
+
+static void print_batch(const pl_fit *fit, const pl_report *report, const request *r) {
+    if (fit->batch == 0) {
+        printf("not even a batch of 1 fits %s\n", report->gpu->title);
+    } else if (fit->batch >= r->most) {
+        printf("batch %" PRId64
+               " fits %s (up to %s), and is the largest that was to be tried (--most)\n",
+               fit->batch, report->gpu->title, text_bytes(fit->high_at).text);
+    } else {
+        printf("%slargest batch %" PRId64 "%s on %s: up to %s of %s; a batch of %" PRId64
+               " up to %s\n",
+               text_style(BOLD), fit->batch, text_style(PLAIN), report->gpu->title,
+               text_bytes(fit->high_at).text, text_bytes(report->gpu->capacity_bytes).text,
+               fit->batch + 1, text_bytes(fit->high_above).text);
+    }
+}
+
+/* Cards in the catalogue's order. On failure (one card's simulation) complains and stops. */
+static int over_cards(const request *r, const pl_model *model, table *t, json *j) {
+    const pl_gpu *gpu;
+    size_t cards = 0;
+    while (pl_gpu_at(cards)) cards++;
+    progress_start("simulating each card", cards);
+    int code = 0;
+    for (size_t i = 0; code == 0 && (gpu = pl_gpu_at(i)); i++) {
+        pl_job job = r->job;
+        job.gpu = gpu->name;
+        pl_report *report = NULL;
+        pl_error err;
+        progress_at(i);
+        if (pl_estimate(&report, model, &job, &err) != PL_OK) {
+            progress_stop();
+            code = complain_of(&err, r->file);
+            break;
+        }
+        int64_t left = headroom(report);
+        if (j) {
+            json_open(j, NULL, '{');
+            json_string(j, "name", gpu->name);
+            json_bool(j, "fits", report->fits);
+            json_bytes(j, "peak_bytes", report->peak_bytes);
+            json_bytes(j, "low_bytes", report->low_bytes);
+            json_bytes(j, "high_bytes", report->high_bytes);
+            json_bytes(j, "capacity_bytes", gpu->capacity_bytes);
+            json_int(j, "headroom_bytes", left);
+            json_bool(j, "out_of_memory", report->out_of_memory);
+            json_bool(j, "calibrated", gpu->calibrated);
+            json_close(j, '}');
+        } else {
+            small_text capacity = text_bytes(gpu->capacity_bytes),
+                       high = text_bytes(report->high_bytes), peak = text_bytes(report->peak_bytes),
+                       change = text_change(left);
+            bool lost = report->out_of_memory; /* then the peak is where it stopped, no more */
+            table_row(t, (const char *[]){gpu->name, capacity.text, lost ? "-" : peak.text,
+                                          lost ? "-" : high.text, report->fits ? "yes" : "no",
+                                          lost ? "out of memory" : change.text,
+                                          gpu->calibrated ? "measured" : "data sheet"});
+        }
+        pl_report_close(&report);
+    }
+    progress_stop();
+    return code;
+}
+
+static int fit_json(const request *r, const pl_model *model, const pl_fit *fit) {
+    const pl_model_info *info = pl_model_describe(model);
+    json j = {.out = stdout};
+    json_open(&j, NULL, '{');
+    json_int(&j, "schema", 1);
+    json_string(&j, "model", info->name);
+    json_string(&j, "gpu", r->job.gpu);
+    if (fit) {
+        json_open(&j, "largest", '{');
+        json_int(&j, "batch", fit->batch);
+        json_bytes(&j, "high_bytes", fit->high_at);
+        json_bytes(&j, "high_bytes_above", fit->high_above);
+        json_int(&j, "simulations", fit->tried);
+        json_int(&j, "most", r->most);
+        json_close(&j, '}');
+    } else {
+        json_string(&j, "largest", NULL);
+    }
+    json_open(&j, "gpus", '[');
+    int code = over_cards(r, model, NULL, &j);
+    json_close(&j, ']');
+    json_close(&j, '}');
+    putchar('\n');
+    return code;
+}
+
+static int fit_text(const request *r, const pl_model *model, const pl_fit *fit) {
+    pl_report *report = NULL;
+    int code = simulate(&report, model, r, &r->job);
+    if (code) return code;
+    print_model(model, report, &r->job);
+    putchar('\n');
+    if (fit)
+        print_batch(fit, report, r);
+    else
+        printf("the batch of this file is fixed; for its largest batch export it with a dynamic "
+               "one:\n\n%s",
+               how_to_export);
+    printf("\nthe job as given");
+    if (report->batch >= 0) printf(", at batch %" PRId64, report->batch);
+    printf(", on each card:\n\n");
+    pl_report_close(&report);
+    table *t = table_new("lrrrlrl");
+    table_row(t, (const char *[]){"GPU", "MEMORY", "PEAK", "UP TO", "FITS", "LEFT", "FIGURES"});
+    code = over_cards(r, model, t, NULL);
+    table_print(t, stdout, 2);
+    return code;
+}
+
+int verb_fit(const request *r) {
+    pl_model *model = NULL;
+    int code = open_model(&model, r);
+    if (code) return code;
+    pl_fit fit, *found = NULL;
+    if (batch_is_open(pl_model_describe(model))) {
+        pl_error err;
+        progress_start("looking for the largest batch", 0);
+        pl_status status = pl_fit_batch(&fit, model, &r->job, r->most, &err);
+        progress_stop();
+        if (status == PL_OK)
+            found = &fit;
+        else
+            code = complain_of(&err, r->file);
+    }
+    if (code == 0) code = r->json ? fit_json(r, model, found) : fit_text(r, model, found);
+    pl_model_close(&model);
+    return code;
+}

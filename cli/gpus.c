@@ -1,0 +1,71 @@
+/* gpus: the library's catalogue of cards as a table. Rates are dense, TFLOP/s; "-" where a card has
+ * no such unit. */
+#include <math.h>
+#include <stdio.h>
+
+#include "text.h"
+#include "verbs.h"
+
+static small_text rate(double tflops) {
+    small_text t = {"-"};
+    if (isfinite(tflops)) snprintf(t.text, sizeof t.text, "%.0f", tflops);
+    return t;
+}
+
+static void print_table(void) {
+    table *t = table_new("lrrrrrrrrll");
+    table_row(t, (const char *[]){"NAME", "MEMORY", "CC", "SMS", "GB/S", "FP32", "TF32", "FP16",
+                                  "BF16", "FIGURES", "CARD"});
+    const pl_gpu *gpu;
+    for (size_t i = 0; (gpu = pl_gpu_at(i)); i++) {
+        char capability[16];
+        snprintf(capability, sizeof capability, "%d.%d", gpu->cc_major, gpu->cc_minor);
+        small_text memory = text_bytes(gpu->capacity_bytes), sms = text_whole(gpu->sms),
+                   bandwidth = rate(gpu->bandwidth_gbps), fp32 = rate(gpu->fp32_tflops),
+                   tf32 = rate(gpu->tf32_tflops), fp16 = rate(gpu->fp16_tflops),
+                   bf16 = rate(gpu->bf16_tflops);
+        table_row(t, (const char *[]){gpu->name, memory.text, capability, sms.text, bandwidth.text,
+                                      fp32.text, tf32.text, fp16.text, bf16.text,
+                                      gpu->calibrated ? "measured" : "data sheet", gpu->title});
+    }
+    table_print(t, stdout, 0);
+}
+
+static void print_json(void) {
+    json j = {.out = stdout};
+    json_open(&j, NULL, '{');
+    json_int(&j, "schema", 1);
+    json_open(&j, "gpus", '[');
+    const pl_gpu *gpu;
+    for (size_t i = 0; (gpu = pl_gpu_at(i)); i++) {
+        json_open(&j, NULL, '{');
+        json_string(&j, "name", gpu->name);
+        json_string(&j, "title", gpu->title);
+        json_bytes(&j, "capacity_bytes", gpu->capacity_bytes);
+        json_open(&j, "compute_capability", '[');
+        json_int(&j, NULL, gpu->cc_major);
+        json_int(&j, NULL, gpu->cc_minor);
+        json_close(&j, ']');
+        json_int(&j, "sms", gpu->sms);
+        json_float(&j, "bandwidth_gbps", gpu->bandwidth_gbps);
+        json_float(&j, "fp32_tflops", gpu->fp32_tflops);
+        json_float(&j, "tf32_tflops", gpu->tf32_tflops);
+        json_float(&j, "fp16_tflops", gpu->fp16_tflops);
+        json_float(&j, "bf16_tflops", gpu->bf16_tflops);
+        json_bytes(&j, "context_bytes", gpu->context_bytes);
+        json_bool(&j, "calibrated", gpu->calibrated);
+        json_string(&j, "source", gpu->source);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    putchar('\n');
+}
+
+int verb_gpus(const request *r) {
+    if (r->json)
+        print_json();
+    else
+        print_table();
+    return 0;
+}

@@ -1,0 +1,97 @@
+/* json: see json.h. The forms it writes are in docs/formats.md. */
+#include "json.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static void put_string(FILE *out, const char *string) {
+    putc('"', out);
+    for (const unsigned char *at = (const unsigned char *)string; *at;) {
+        /* Least code point of each length: shorter forms are the only right ones. */
+        static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+        int length = *at < 0x80             ? 1
+                     : (*at & 0xe0) == 0xc0 ? 2
+                     : (*at & 0xf0) == 0xe0 ? 3
+                     : (*at & 0xf8) == 0xf0 ? 4
+                                            : 0;
+        uint32_t code = length == 1 ? *at : length ? *at & (0x7fu >> length) : 0;
+        for (int i = 1; i < length; i++) {
+            if ((at[i] & 0xc0) != 0x80) {
+                length = 0;
+                break;
+            }
+            code = code << 6 | (at[i] & 0x3fu);
+        }
+        if (length == 0 || code < least[length] || code > 0x10ffff ||
+            (code >= 0xd800 && code < 0xe000)) {
+            fputs("\\ufffd", out);
+            at++;
+            continue;
+        }
+        if (code == '"' || code == '\\')
+            fprintf(out, "\\%c", (int)code);
+        else if (code < 0x20 || code == 0x7f)
+            fprintf(out, "\\u%04x", (unsigned)code);
+        else
+            fwrite(at, 1, (size_t)length, out);
+        at += length;
+    }
+    putc('"', out);
+}
+
+static void start(json *j, const char *key) {
+    if (j->comma) putc(',', j->out);
+    j->comma = true;
+    if (!key) return;
+    put_string(j->out, key);
+    putc(':', j->out);
+}
+
+void json_open(json *j, const char *key, char bracket) {
+    start(j, key);
+    putc(bracket, j->out);
+    j->comma = false;
+}
+
+void json_close(json *j, char bracket) {
+    putc(bracket, j->out);
+    j->comma = true;
+}
+
+void json_string(json *j, const char *key, const char *value) {
+    start(j, key);
+    if (value)
+        put_string(j->out, value);
+    else
+        fputs("null", j->out);
+}
+
+void json_int(json *j, const char *key, int64_t value) {
+    start(j, key);
+    fprintf(j->out, "%" PRId64, value);
+}
+
+void json_bytes(json *j, const char *key, int64_t value) {
+    if (value < 0)
+        json_string(j, key, NULL);
+    else
+        json_int(j, key, value);
+}
+
+void json_float(json *j, const char *key, double value) {
+    start(j, key);
+    if (isfinite(value))
+        fprintf(j->out, "%.9g", value);
+    else
+        fputs("null", j->out);
+}
+
+void json_bool(json *j, const char *key, bool value) {
+    start(j, key);
+    fputs(value ? "true" : "false", j->out);
+}
+
+void json_raw(json *j, const char *key, const char *text) {
+    start(j, key);
+    fputs(text, j->out);
+}

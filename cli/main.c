@@ -1,0 +1,43 @@
+/* plimsoll: the command. A thin face of libplimsoll: it parses, asks the library, and prints.
+ *
+ * Results go to stdout, talk to stderr. Exit codes: 0 done, 2 wrong usage, 3 an input that cannot
+ * be read, 4 something missing on the machine, 10 does not fit. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "help.h"
+#include "options.h"
+#include "text.h"
+#include "verbs.h"
+
+static int (*const verbs[VERBS])(const request *) = {
+    [VERB_ESTIMATE] = verb_estimate, [VERB_EXPLAIN] = verb_explain,   [VERB_CHECK] = verb_check,
+    [VERB_FIT] = verb_fit,           [VERB_EVALUATE] = verb_evaluate, [VERB_GPUS] = verb_gpus,
+};
+
+/* The hidden verb that writes the manual and the completions, for tools/generate.sh. */
+static bool wants_generated(int argc, char **argv) {
+    return argc == 3 && strcmp(argv[1], "__generate") == 0;
+}
+
+int main(int argc, char **argv) {
+    text_start();
+    request r;
+    int code;
+    if (wants_generated(argc, argv)) {
+        code = help_generate(argv[2]);
+    } else {
+        code = options_parse(&r, argc, argv);
+        if (code == 0 && r.help)
+            help_print(stdout, r.verb);
+        else if (code == 0 && r.version)
+            printf("plimsoll %s\n", pl_version());
+        else if (code == 0)
+            code = verbs[r.verb](&r);
+    }
+    /* What could not be written was not said: a full disk is a failure. */
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0)
+        return complain(PL_MISSING, "standard output: %s", strerror(errno));
+    return code;
+}

@@ -1,0 +1,82 @@
+/* svg: see svg.h. Colours and sizes stand as attributes, not in a style sheet, which some viewers
+ * ignore. */
+#include "svg.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "text.h"
+
+static void put_escaped(FILE *out, const char *text) {
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        switch (*at) {
+        case '<': fputs("&lt;", out); break;
+        case '>': fputs("&gt;", out); break;
+        case '&': fputs("&amp;", out); break;
+        case '"': fputs("&quot;", out); break;
+        default: /* names from files: what is not printable ASCII is shown as such */
+            putc(*at < 0x20 || *at >= 0x7f ? '?' : *at, out);
+        }
+    }
+}
+
+void svg_begin(FILE *out, int width, int height, const char *title) {
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d "
+            "%d\" "
+            "font-family=\"'DejaVu Sans', 'Noto Sans', Arial, Helvetica, sans-serif\">\n<title>",
+            width, height, width, height);
+    put_escaped(out, title);
+    fputs("</title>\n", out);
+    svg_rect(out, 0, 0, width, height, "#f6f6f3");
+}
+
+void svg_end(FILE *out) {
+    fputs("</svg>\n", out);
+}
+
+void svg_rect(FILE *out, double x, double y, double width, double height, const char *fill) {
+    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x, y,
+            width, height, fill);
+}
+
+void svg_line(FILE *out, double x1, double y1, double x2, double y2, const char *stroke,
+              double width, const char *dash) {
+    fprintf(
+        out,
+        "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%.1f\"",
+        x1, y1, x2, y2, stroke, width);
+    if (dash) fprintf(out, " stroke-dasharray=\"%s\"", dash);
+    fputs("/>\n", out);
+}
+
+void svg_circle(FILE *out, double x, double y, double radius, const char *fill, double opacity) {
+    fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"%s\" fill-opacity=\"%.2f\"/>\n",
+            x, y, radius, fill, opacity);
+}
+
+void svg_text(FILE *out, double x, double y, double size, svg_anchor anchor, const char *fill,
+              bool bold, const char *text) {
+    static const char *const anchors[] = {"start", "middle", "end"};
+    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.0f\" text-anchor=\"%s\" fill=\"%s\"%s>",
+            x, y, size, anchors[anchor], fill, bold ? " font-weight=\"bold\"" : "");
+    put_escaped(out, text);
+    fputs("</text>\n", out);
+}
+
+double svg_text_width(const char *text, double size) {
+    return 0.58 * size * (double)strlen(text);
+}
+
+int64_t svg_step(int64_t range, int ticks) {
+    int64_t step = 1024;
+    while (step < INT64_MAX / 4 && range / step > ticks) step *= 2;
+    return step;
+}
+
+int svg_close(FILE *out, const char *path) {
+    bool failed = ferror(out) != 0;
+    if (fclose(out) != 0) failed = true;
+    return failed ? complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno)) : 0;
+}

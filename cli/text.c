@@ -1,0 +1,254 @@
+/* text: see text.h. Widths count code points, which is right for what is printed here (no wide or
+ * combining characters are made by us; those in a model's names may shift a column).
+ *
+ * Colour follows no-color.org: any non-empty NO_COLOR turns it off. */
+#include "text.h"
+
+#include <inttypes.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool utf8, colour;
+
+void text_start(void) {
+    /* LC_CTYPE alone: numbers keep their point. */
+    setlocale(LC_CTYPE, "");
+    const char *codeset = nl_langinfo(CODESET);
+    utf8 = codeset && strcmp(codeset, "UTF-8") == 0;
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    colour =
+        isatty(STDOUT_FILENO) && !(no_color && no_color[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+bool text_utf8(void) {
+    return utf8;
+}
+
+bool text_colour(void) {
+    return colour;
+}
+
+const char *text_style(style wanted) {
+    static const char *const codes[STYLES] = {
+        [PLAIN] = "\033[0m", [BOLD] = "\033[1m",   [DIM] = "\033[2m",
+        [RED] = "\033[31m",  [GREEN] = "\033[32m", [YELLOW] = "\033[33m",
+    };
+    return colour ? codes[wanted] : "";
+}
+
+/* ---- sizes ---- */
+
+static void format_bytes(char *out, size_t size, const char *sign, double bytes) {
+    static const struct {
+        double unit;
+        const char *format;
+    } units[] = {
+        {1024.0 * 1024 * 1024, "%s%.2f GiB"},
+        {1024.0 * 1024, "%s%.1f MiB"},
+        {1024.0, "%s%.1f KiB"},
+        {1.0, "%s%.0f B"},
+    };
+    size_t i = 0;
+    while (i < 3 && bytes < units[i].unit) i++;
+    /* 100 GiB and more need no second decimal. */
+    const char *format = i == 0 && bytes >= 99.995 * units[0].unit ? "%s%.1f GiB" : units[i].format;
+    snprintf(out, size, format, sign, bytes / units[i].unit);
+}
+
+small_text text_bytes(int64_t bytes) {
+    small_text t = {"?"};
+    if (bytes >= 0) format_bytes(t.text, sizeof t.text, "", (double)bytes);
+    return t;
+}
+
+small_text text_change(int64_t bytes) {
+    small_text t;
+    format_bytes(t.text, sizeof t.text,
+                 bytes < 0   ? "-"
+                 : bytes > 0 ? "+"
+                             : "",
+                 fabs((double)bytes));
+    return t;
+}
+
+small_text text_count(int64_t count) {
+    static const struct {
+        double unit;
+        const char *name;
+    } units[] = {{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1e4, " k"}};
+    small_text t = {"?"};
+    if (count < 0) return t;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if ((double)count >= units[i].unit) {
+            double unit = i == 3 ? 1e3 : units[i].unit;
+            snprintf(t.text, sizeof t.text, "%.1f%s", (double)count / unit, units[i].name);
+            return t;
+        }
+    snprintf(t.text, sizeof t.text, "%" PRId64, count);
+    return t;
+}
+
+small_text text_percent(double share) {
+    small_text t = {"-"};
+    if (isfinite(share)) snprintf(t.text, sizeof t.text, "%.1f %%", 100 * share);
+    return t;
+}
+
+small_text text_whole(int64_t number) {
+    small_text t;
+    snprintf(t.text, sizeof t.text, "%" PRId64, number);
+    return t;
+}
+
+/* ---- strings and bars ---- */
+
+void text_clean(FILE *out, const char *string) {
+    for (const unsigned char *at = (const unsigned char *)string; *at; at++) {
+        if (*at < 0x20 || *at == 0x7f || (*at >= 0x80 && !utf8))
+            putc('?', out);
+        else if (*at == 0xc2 && at[1] >= 0x80 &&
+                 at[1] < 0xa0) { /* U+0080 to U+009F: controls too */
+            putc('?', out);
+            at++;
+        } else
+            putc(*at, out);
+    }
+}
+
+int text_bar(FILE *out, double share, int cells) {
+    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    if (!(share > 0)) share = 0;
+    if (share > 1) share = 1;
+    int used;
+    if (utf8) {
+        int units = (int)lround(share * cells * 8);
+        if (units == 0 && share > 0) units = 1;
+        for (used = 0; used < units / 8; used++) fputs("█", out);
+        if (units % 8) {
+            fputs(eighths[units % 8], out);
+            used++;
+        }
+    } else {
+        int units = (int)lround(share * cells);
+        for (used = 0; used < units; used++) putc('#', out);
+    }
+    return used;
+}
+
+/* ---- complaints ---- */
+
+static void complain_clean(const char *text) {
+    fputs("plimsoll: ", stderr);
+    text_clean(stderr, text);
+    putc('\n', stderr);
+}
+
+int complain(int code, const char *format, ...) {
+    char text[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fflush(stdout);
+    complain_clean(text);
+    return code;
+}
+
+int complain_of(const pl_error *err, const char *file) {
+    char text[2048];
+    size_t used = 0;
+    const char *parts[2] = {file, err->where};
+    if (file && strncmp(err->where, file, strlen(file)) == 0) parts[0] = NULL; /* said already */
+    for (int i = 0; i < 2; i++)
+        if (parts[i] && parts[i][0] && used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s: ", parts[i]);
+    if (err->position >= 0 && used < sizeof text)
+        used += (size_t)snprintf(text + used, sizeof text - used, "at byte %" PRId64 ": ",
+                                 err->position);
+    if (used < sizeof text) snprintf(text + used, sizeof text - used, "%s", err->message);
+    return complain((int)err->code, "%s", text);
+}
+
+/* ---- memory ---- */
+
+void *need(size_t count, size_t size) {
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory) exit(complain(PL_MISSING, "out of memory"));
+    return memory;
+}
+
+char *need_string(const char *string) {
+    char *copy = need(strlen(string) + 1, 1);
+    strcpy(copy, string);
+    return copy;
+}
+
+/* ---- tables ---- */
+
+typedef struct table_line {
+    struct table_line *next;
+    char **cells;
+} table_line;
+
+struct table {
+    const char *columns;
+    size_t count;
+    table_line *first, **last;
+};
+
+table *table_new(const char *columns) {
+    table *t = need(1, sizeof *t);
+    t->columns = columns;
+    t->count = strlen(columns);
+    t->last = &t->first;
+    return t;
+}
+
+void table_row(table *t, const char *const *cells) {
+    table_line *line = need(1, sizeof *line);
+    line->cells = need(t->count, sizeof *line->cells);
+    for (size_t i = 0; i < t->count; i++) line->cells[i] = need_string(cells[i] ? cells[i] : "");
+    *t->last = line;
+    t->last = &line->next;
+}
+
+static int columns_of(const char *text) {
+    int width = 0;
+    for (; *text; text++) width += !utf8 || ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+void table_print(table *t, FILE *out, int indent) {
+    int *widths = need(t->count, sizeof *widths);
+    for (table_line *line = t->first; line; line = line->next)
+        for (size_t i = 0; i < t->count; i++) {
+            int width = columns_of(line->cells[i]);
+            if (width > widths[i]) widths[i] = width;
+        }
+    for (table_line *line = t->first, *next; line; line = next) {
+        if (line == t->first) fputs(text_style(BOLD), out);
+        fprintf(out, "%*s", indent, "");
+        for (size_t i = 0; i < t->count; i++) {
+            int space = widths[i] - columns_of(line->cells[i]);
+            bool right = t->columns[i] == 'r';
+            if (right) fprintf(out, "%*s", space, "");
+            text_clean(out, line->cells[i]);
+            if (i + 1 == t->count) break;
+            if (!right) fprintf(out, "%*s", space, "");
+            fputs("  ", out);
+        }
+        if (line == t->first) fputs(text_style(PLAIN), out);
+        putc('\n', out);
+        next = line->next;
+        for (size_t i = 0; i < t->count; i++) free(line->cells[i]);
+        free(line->cells);
+        free(line);
+    }
+    free(widths);
+    free(t);
+}

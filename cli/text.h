@@ -1,0 +1,59 @@
+/* text: what is written for people: the terminal's abilities, sizes, bars, tables, complaints. */
+#ifndef CLI_TEXT_H
+#define CLI_TEXT_H
+
+#include <stdio.h>
+
+#include <plimsoll/plimsoll.h>
+
+#if defined(__GNUC__)
+#define CLI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define CLI_PRINTF(f, a)
+#endif
+
+enum { EXIT_NO_FIT = 10 }; /* the other exit codes are pl_status's values */
+
+/* Reads the locale and the environment; called once, first of all. */
+void text_start(void);
+bool text_utf8(void);
+bool text_colour(void); /* of stdout: a terminal, NO_COLOR not set, TERM not dumb */
+
+/* "" where there is no colour. */
+typedef enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW, STYLES } style;
+const char *text_style(style wanted);
+
+typedef struct small_text {
+    char text[48];
+} small_text;
+
+small_text text_bytes(int64_t bytes);  /* "1.53 GiB", "742.0 MiB", "512 B"; "?" below 0 */
+small_text text_change(int64_t bytes); /* with a sign: "-120.0 MiB" */
+small_text text_count(int64_t count);  /* "25.6 M"; "?" below 0 */
+small_text text_percent(double share); /* 0.123: "12.3 %" */
+small_text text_whole(int64_t number);
+
+/* Writes a string that came from a file: control characters become '?', and outside UTF-8 locales
+ * so does all that is not ASCII. */
+void text_clean(FILE *out, const char *string);
+
+/* A bar of share (0 to 1) of `cells` columns; returns how many it took. */
+int text_bar(FILE *out, double share, int cells);
+
+/* `plimsoll: ...` on stderr; returns code. */
+int complain(int code, const char *format, ...) CLI_PRINTF(2, 3);
+/* The same for a library's error, with what to do about it. file: what was being read, or NULL. */
+int complain_of(const pl_error *err, const char *file);
+
+/* Memory of the command; ends it with 4 when there is none. */
+void *need(size_t count, size_t size);
+char *need_string(const char *string);
+
+/* A table of strings, columns as wide as their widest cell. */
+typedef struct table table;
+table *table_new(const char *columns); /* one letter a column: l left, r right; first row: heads */
+void table_row(table *t, const char *const *cells); /* copies them */
+/* Prints and frees it. Rows are indented by `indent` columns. */
+void table_print(table *t, FILE *out, int indent);
+
+#endif

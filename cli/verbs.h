@@ -1,0 +1,30 @@
+/* verbs: one function a verb; each returns an exit code. And what several of them share. */
+#ifndef CLI_VERBS_H
+#define CLI_VERBS_H
+
+#include "json.h"
+#include "options.h"
+
+int verb_estimate(const request *r);
+int verb_explain(const request *r);
+int verb_check(const request *r);
+int verb_fit(const request *r);
+int verb_evaluate(const request *r);
+int verb_gpus(const request *r);
+
+/* Opens r->file; on failure complains and returns an exit code. */
+int open_model(pl_model **model, const request *r);
+/* One simulation, with a sign of life when it takes long; complains on failure. */
+int simulate(pl_report **report, const pl_model *model, const request *r, const pl_job *job);
+
+/* Two lines of what is simulated: the model, and how it is trained on which card. */
+void print_model(const pl_model *model, const pl_report *report, const pl_job *job);
+/* The peak, the breakdown with its bars. */
+void print_peak(const pl_report *report);
+void print_fits(const pl_report *report);
+void print_warnings(const pl_report *report);
+
+/* capacity less high_bytes: what is left over, or below 0 what is missing. */
+int64_t headroom(const pl_report *report);
+
+#endif

@@ -1,0 +1,66 @@
+# bash completion for plimsoll. Made from cli/options.c by tools/generate.sh; do not edit.
+_plimsoll() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit evaluate gpus --help --version" -- "$word")
+        return
+    fi
+    case $before in
+    --batch|-b)
+        return ;;
+    --seq|-s)
+        return ;;
+    --precision|-p)
+        mapfile -t COMPREPLY < <(compgen -W "as-exported fp32 tf32 bf16 fp16 amp-bf16 amp-fp16" -- "$word")
+        return ;;
+    --optimizer|-o)
+        mapfile -t COMPREPLY < <(compgen -W "none sgd sgd-momentum adam adam-fused adamw adamw-fused rmsprop adagrad" -- "$word")
+        return ;;
+    --loss|-l)
+        mapfile -t COMPREPLY < <(compgen -W "auto ce mse own none" -- "$word")
+        return ;;
+    --accumulate|-a)
+        return ;;
+    --alloc-conf)
+        return ;;
+    --parallel)
+        return ;;
+    --gpu|-g)
+        mapfile -t COMPREPLY < <(compgen -W "h200 a100-40gb t4" -- "$word")
+        return ;;
+    --estimator|-e)
+        mapfile -t COMPREPLY < <(compgen -W "sim" -- "$word")
+        return ;;
+    --timeline|-t)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    --most|-m)
+        return ;;
+    --graphs|-G)
+        mapfile -t COMPREPLY < <(compgen -d -- "$word")
+        return ;;
+    --threads)
+        return ;;
+    --csv)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    --scatter)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    esac
+    case ${COMP_WORDS[1]} in
+    estimate) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --timeline --json --help --version" ;;
+    explain) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --timeline --json --help --version" ;;
+    check) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --json --help --version" ;;
+    fit) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --most --json --help --version" ;;
+    evaluate) options="--gpu --estimator --graphs --threads --csv --scatter --json --help --version" ;;
+    gpus) options="--json --help --version" ;;
+    *) return ;;
+    esac
+    case $word in
+    -*) mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word") ;;
+    *) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    esac
+}
+complete -o filenames -F _plimsoll plimsoll

@@ -1,0 +1,130 @@
+/* arena: see arena.h. Blocks double from 64 KiB to 8 MiB, so that a request makes few calls to calloc
+ * and cost stays linear. */
+#include "core/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/checked.h"
+
+typedef struct block {
+    struct block *next;
+    size_t size, used;
+} block;
+
+struct pl_arena {
+    block *head;  /* the one being filled, then the full ones */
+    block *spare; /* emptied by pl_arena_reset */
+    size_t limit, total, used;
+};
+
+enum { ALIGN = 16, FIRST_BLOCK = 64 << 10, LAST_BLOCK = 8 << 20 };
+#define HEADER ((sizeof(block) + ALIGN - 1) & ~(size_t)(ALIGN - 1))
+
+static _Thread_local long fail_after = -1;
+
+void pl_arena_fail_after(long count) {
+    fail_after = count;
+}
+
+static bool told_to_fail(void) {
+    if (fail_after < 0) return false;
+    if (fail_after == 0) return true;
+    fail_after--;
+    return false;
+}
+
+pl_arena *pl_arena_new(size_t limit_bytes) {
+    if (told_to_fail()) return NULL;
+    pl_arena *arena = calloc(1, sizeof *arena);
+    if (arena) arena->limit = limit_bytes;
+    return arena;
+}
+
+static void free_blocks(block *b) {
+    while (b) {
+        block *next = b->next;
+        free(b);
+        b = next;
+    }
+}
+
+void pl_arena_free(pl_arena **arena) {
+    if (!arena || !*arena) return;
+    free_blocks((*arena)->head);
+    free_blocks((*arena)->spare);
+    free(*arena);
+    *arena = NULL;
+}
+
+void pl_arena_reset(pl_arena *arena) {
+    while (arena->head) {
+        block *b = arena->head;
+        arena->head = b->next;
+        memset((char *)b + HEADER, 0, b->used);
+        b->used = 0;
+        b->next = arena->spare;
+        arena->spare = b;
+    }
+    arena->used = 0;
+}
+
+static bool add_block(pl_arena *arena, size_t bytes) {
+    if (arena->spare && arena->spare->size >= bytes) {
+        block *b = arena->spare;
+        arena->spare = b->next;
+        b->next = arena->head;
+        arena->head = b;
+        return true;
+    }
+    size_t size = arena->head ? arena->head->size * 2 : FIRST_BLOCK;
+    if (size > LAST_BLOCK) size = LAST_BLOCK;
+    if (size < bytes) size = bytes;
+    if (arena->limit && size > arena->limit - arena->total) size = arena->limit - arena->total;
+    if (size < bytes) return false;
+    block *b = calloc(1, HEADER + size);
+    if (!b) return false;
+    b->size = size;
+    b->next = arena->head;
+    arena->head = b;
+    arena->total += size;
+    return true;
+}
+
+void *pl_arena_alloc(pl_arena *arena, size_t bytes) {
+    if (told_to_fail() || bytes > SIZE_MAX / 2) return NULL;
+    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    if (bytes == 0) bytes = ALIGN;
+    if ((!arena->head || arena->head->size - arena->head->used < bytes) && !add_block(arena, bytes))
+        return NULL;
+    char *at = (char *)arena->head + HEADER + arena->head->used;
+    arena->head->used += bytes;
+    arena->used += bytes;
+    return at;
+}
+
+void *pl_arena_array(pl_arena *arena, size_t count, size_t size) {
+    size_t bytes;
+    return pl_mul_size(count, size, &bytes) ? pl_arena_alloc(arena, bytes) : NULL;
+}
+
+char *pl_arena_string(pl_arena *arena, const char *bytes, size_t length) {
+    char *copy = length < SIZE_MAX ? pl_arena_alloc(arena, length + 1) : NULL;
+    if (copy && length) memcpy(copy, bytes, length);
+    return copy;
+}
+
+size_t pl_arena_used(const pl_arena *arena) {
+    return arena->used;
+}
+
+void *pl_arena_grow(pl_arena *arena, void *array, size_t *capacity, size_t need, size_t size) {
+    if (need <= *capacity) return array;
+    size_t room = *capacity ? *capacity * 2 : 16;
+    if (room < need) room = need;
+    void *grown = pl_arena_array(arena, room, size);
+    if (!grown) return NULL;
+    if (array) memcpy(grown, array, *capacity * size);
+    *capacity = room;
+    return grown;
+}

@@ -1,0 +1,409 @@
+/* workspace_conv: how much workspace a cuDNN convolution takes.
+ *
+ * cuDNN picks an engine by heuristics that are not published; what an engine takes is simple
+ * arithmetic. So: a few decision trees (workspace_tree.c, fitted) pick one of a dozen formulas
+ * (below, found by taking measured bytes apart), and the formula gives the bytes. The formulas
+ * stand in tools/workspace/formulas.py too, in the same order; a test holds the two together.
+ *
+ * Other cards: the formulas use their number of multiprocessors; the tree is the H200's. Below
+ * compute capability 8.0 there is no TF32, so float32 runs as it does with cudnn.allow_tf32 off.
+ * Their doubt is raised accordingly. Left out: deterministic mode, the workspace limits of CUDNN
+ * environment variables, FFT engines (measured, rare). */
+#include "device/workspace.h"
+#include "device/workspace_tree.h"
+
+#include "core/checked.h"
+
+enum {
+    PER_TILE_FLAGS = 679
+}; /* bytes of flags and alignment beside the partial tiles; the most seen */
+
+/* A plain convolution x [n, c, s] -> y [n, k, p] with r weights a pair of channels. A transposed
+ * one has the roles of x and y, and of forward and backward-data, exchanged. */
+typedef struct shape {
+    int64_t n, c, k, g;
+    int64_t s, p, r;  /* volumes: input, output, kernel */
+    int64_t y_tiles4; /* tiles of 4 in every spatial direction of y */
+    int64_t e;        /* bytes an element */
+    int64_t in_width, kernel_width, stride, dilation, padding;
+    int64_t sms;
+    int dims;
+    pl_conv_pass pass;
+    bool last, tf32, bf16, transposed, benchmark;
+} shape;
+
+/* Products are done in double for the tree's features and in int64 behind this cap for the
+ * formulas: with every factor checked in read(), no product of theirs can pass it. */
+static const double most_bytes = 4e18;
+
+/* Streaming multiprocessors by compute capability, the largest common card of each. */
+static int64_t multiprocessors(int major, int minor) {
+    static const struct {
+        int major, minor, sms;
+    } cards[] = {{7, 0, 80},  {7, 5, 40},  {8, 0, 108},  {8, 6, 84},
+                 {8, 9, 142}, {9, 0, 132}, {10, 0, 148}, {12, 0, 170}};
+    for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++)
+        if (cards[i].major == major && cards[i].minor == minor) return cards[i].sms;
+    return 132;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static bool positive(const int64_t *values, int count) {
+    for (int i = 0; i < count; i++)
+        if (values[i] < 1 || values[i] > (int64_t)1 << 32) return false;
+    return true;
+}
+
+/* false: not a convolution, or too large for the arithmetic that follows. */
+static bool read(const pl_conv *conv, pl_conv_pass pass, int major, int minor, shape *d) {
+    if (conv->dims < 1 || conv->dims > 3 || (unsigned)pass >= PL_CONV_PASSES) return false;
+    const int64_t counts[] = {conv->batch, conv->in_channels, conv->out_channels, conv->groups};
+    if (!positive(counts, 4) || !positive(conv->in, conv->dims) ||
+        !positive(conv->out, conv->dims) || !positive(conv->kernel, conv->dims) ||
+        !positive(conv->stride, conv->dims) || !positive(conv->dilation, conv->dims))
+        return false;
+    if (conv->in_channels % conv->groups || conv->out_channels % conv->groups) return false;
+    const int64_t *x = conv->transposed ? conv->out : conv->in;
+    const int64_t *y = conv->transposed ? conv->in : conv->out;
+    static const pl_conv_pass swapped[] = {PL_CONV_BACKWARD_DATA, PL_CONV_FORWARD,
+                                           PL_CONV_BACKWARD_WEIGHT};
+    *d = (shape){.n = conv->batch,
+                 .c = conv->transposed ? conv->out_channels : conv->in_channels,
+                 .k = conv->transposed ? conv->in_channels : conv->out_channels,
+                 .g = conv->groups,
+                 .s = 1,
+                 .p = 1,
+                 .r = 1,
+                 .y_tiles4 = conv->batch,
+                 .e = pl_dtype_size(conv->dtype),
+                 .in_width = x[conv->dims - 1],
+                 .kernel_width = conv->kernel[conv->dims - 1],
+                 .sms = multiprocessors(major, minor),
+                 .dims = conv->dims < 2 ? 2 : conv->dims,
+                 .pass = conv->transposed ? swapped[pass] : pass,
+                 .last = conv->channels_last,
+                 .bf16 = conv->dtype == PL_DT_BF16,
+                 .transposed = conv->transposed,
+                 .benchmark = conv->benchmark};
+    d->tf32 = d->e == 2 || (conv->tf32 && major >= 8);
+    if (d->e != 2 && d->e != 4 && d->e != 8) return false;
+    double s = 1, p = 1, r = 1;
+    for (int i = 0; i < conv->dims; i++) {
+        s *= (double)x[i];
+        p *= (double)y[i];
+        r *= (double)conv->kernel[i];
+        if (conv->stride[i] > d->stride) d->stride = conv->stride[i];
+        if (conv->dilation[i] > d->dilation) d->dilation = conv->dilation[i];
+        if (conv->padding[i] > d->padding) d->padding = conv->padding[i];
+    }
+    /* The largest products below: converted tensors padded by up to 16 per group, and 36 values a
+     * Winograd tile. */
+    double n = (double)d->n, c = (double)d->c * 16, k = (double)d->k * 16;
+    if (n * c * s * 8 > most_bytes || n * k * p * 8 > most_bytes ||
+        c * k * r * n * 8 > most_bytes || n * (p + 64) * (c + k) * 144 > most_bytes ||
+        c * k * 144 > most_bytes)
+        return false;
+    for (int i = 0; i < conv->dims; i++) {
+        d->s *= x[i];
+        d->p *= y[i];
+        d->r *= conv->kernel[i];
+        d->y_tiles4 *= ceil_div(y[i], 4);
+    }
+    return true;
+}
+
+/* ---- formulas ---- */
+
+/* Tensor-core engines read 16 bytes of channels at a time. */
+static int64_t step16(const shape *d) {
+    return d->e >= 16 ? 1 : 16 / d->e;
+}
+
+static int64_t tensor_bytes(const shape *d) {
+    return d->e * (d->n * d->c * d->s + d->n * d->k * d->p + d->k * (d->c / d->g) * d->r);
+}
+
+static int64_t power_of_two(int64_t value) {
+    int64_t result = 1;
+    while (result < value) result *= 2;
+    return result;
+}
+
+/* x, y and w in channels last with the channels of a group padded: those of them that are not so
+ * already. */
+static int64_t converted(const shape *d, int64_t step, bool power) {
+    int64_t c = pl_round_up(d->c / d->g, step), k = pl_round_up(d->k / d->g, step);
+    if (power) {
+        c = power_of_two(c);
+        k = power_of_two(k);
+    }
+    bool pad_c = c != d->c / d->g, pad_k = k != d->k / d->g;
+    int64_t bytes = 0;
+    if (pad_c || (!d->last && d->s > 1 && d->c > 1)) bytes += d->n * c * d->g * d->s * d->e;
+    if (pad_k || (!d->last && d->p > 1 && d->k > 1)) bytes += d->n * k * d->g * d->p * d->e;
+    if (pad_c || pad_k || (!d->last && d->r > 1 && d->c > d->g))
+        bytes += c * k * d->g * d->r * d->e;
+    return bytes;
+}
+
+static int64_t tiles(int64_t rows, int64_t columns, int64_t m, int64_t n) {
+    return ceil_div(rows, m) * ceil_div(columns, n);
+}
+
+/* A weight gradient sums over batch and space: it is cut into as many slices as keep every
+ * multiprocessor busy, each with a partial result of whole m x n tiles in fp32. */
+static int64_t slices(const shape *d, int64_t m, int64_t n) {
+    int64_t t = tiles(d->k / d->g, d->c / d->g * d->r, m, n) * d->g;
+    int64_t count = t < d->sms ? d->sms / t : 1;
+    int64_t all = count * t < 2 * d->sms ? count * t : 2 * d->sms;
+    return all * m * n * 4;
+}
+
+/* The last, incomplete wave of 128 x 128 tiles is shared by all multiprocessors (stream-k): two
+ * fp32 tiles each. */
+static int64_t shared_wave(const shape *d) {
+    bool forward = d->pass == PL_CONV_FORWARD;
+    return tiles(d->n * (forward ? d->p : d->s), forward ? d->k : d->c, 128, 128) % d->sms * 131072;
+}
+
+static int64_t none(const shape *d) {
+    (void)d;
+    return 0;
+}
+static int64_t small(const shape *d) {
+    (void)d;
+    return 400;
+}
+static int64_t converted_padded(const shape *d) {
+    return converted(d, step16(d), false) + 147;
+}
+static int64_t converted_unpadded(const shape *d) {
+    return converted(d, 1, false) + 16;
+}
+static int64_t x_and_w(const shape *d) {
+    return (d->n * d->c * d->s + d->k * (d->c / d->g) * d->r) * d->e + 16;
+}
+/* The 1x1 weight gradient in NCHW: one product an image, summed afterwards. */
+static int64_t per_image(const shape *d) {
+    return d->n * d->k * (d->c / d->g) * d->r * 4 + 400;
+}
+/* F(4x4, 3x3): 36 values a tile, in fp32. */
+static int64_t winograd(const shape *d) {
+    return 36 * (d->y_tiles4 * (d->c + d->k) + d->c * d->k) * 4;
+}
+static int64_t slices_64(const shape *d) {
+    return converted(d, step16(d), false) + slices(d, 64, 64) + PER_TILE_FLAGS;
+}
+static int64_t slices_128(const shape *d) {
+    return converted(d, step16(d), false) + slices(d, 128, 128) + PER_TILE_FLAGS;
+}
+static int64_t slices_256(const shape *d) {
+    return converted(d, step16(d), false) + slices(d, 256, 128) + PER_TILE_FLAGS;
+}
+static int64_t converted_power(const shape *d) {
+    return converted(d, step16(d), true) + 147;
+}
+static int64_t converted_wave(const shape *d) {
+    return converted(d, step16(d), false) + shared_wave(d) + 431;
+}
+
+/* Half precision computed in fp32: every tensor in fp32, channels padded to 4. */
+static int64_t converted_fp32(const shape *d) {
+    int64_t c = pl_round_up(d->c / d->g, 4), k = pl_round_up(d->k / d->g, 4);
+    return (d->n * c * d->g * d->s + d->n * k * d->g * d->p + c * k * d->g * d->r) * 4 + 16;
+}
+static int64_t converted_always(const shape *d) {
+    return tensor_bytes(d) + 16;
+}
+/* Seen only among the plans that benchmark tries: a partial weight every eight outputs. */
+static int64_t slice_8_pixels(const shape *d) {
+    int64_t outputs = d->n * d->p, weight = d->k * (d->c / d->g) * d->r * 4, bytes;
+    if (!pl_mul_i64(outputs / 8 + outputs / 384, weight, &bytes) ||
+        !pl_add_i64(bytes, tensor_bytes(d), &bytes))
+        return INT64_MAX;
+    return bytes;
+}
+
+/* A leaf's class is an index here. */
+static int64_t (*const formulas[])(const shape *) = {
+    none,
+    small,
+    converted_padded,
+    converted_unpadded,
+    x_and_w,
+    per_image,
+    winograd,
+    slices_64,
+    slices_128,
+    slices_256,
+    converted_power,
+    converted_wave,
+    converted_fp32,
+    converted_always,
+    slice_8_pixels,
+};
+enum { FORMULAS = sizeof formulas / sizeof formulas[0] };
+
+/* ---- the tree ---- */
+
+enum { FEATURES = 33 };
+
+/* The list of tools/workspace/formulas.py. */
+static void features(const shape *d, double *f) {
+    int64_t cg = d->c / d->g, kg = d->k / d->g, step = step16(d);
+    double n = (double)d->n, c = (double)d->c, k = (double)d->k, s = (double)d->s, p = (double)d->p,
+           r = (double)d->r;
+    double weight = k * (double)cg * r;
+    const double all[FEATURES] = {
+        d->e == 2,
+        d->bf16,
+        d->tf32,
+        d->last,
+        d->dims,
+        n,
+        (double)cg,
+        (double)kg,
+        c,
+        k,
+        (double)d->g,
+        s,
+        p,
+        (double)d->in_width,
+        r,
+        (double)d->kernel_width,
+        (double)d->stride,
+        (double)d->dilation,
+        (double)d->padding,
+        cg % step != 0,
+        kg % step != 0,
+        n * p,
+        n * s,
+        (double)cg * r,
+        n * c * s,
+        n * k * p,
+        weight,
+        (double)tiles(d->n * d->p, kg, 128, 128),
+        (double)tiles(kg, cg * d->r, 128, 128),
+        n * p * weight,
+        d->transposed,
+        d->benchmark,
+        1000.0 * n * weight / (n * (c * s + k * p)),
+    };
+    for (int i = 0; i < FEATURES; i++) f[i] = all[i];
+}
+
+static int class_of(const double *f, int16_t root) {
+    const pl_workspace_node *node = &pl_workspace_tree[root];
+    while (node->feature >= 0)
+        node = &pl_workspace_tree[f[node->feature] <= node->value ? node->low : node->high];
+    return node->low;
+}
+
+/* The trees vote; the answer is the vote whose error would cost least if the other votes were the
+ * truth, where an underestimate costs twice. *spread: the votes' mean distance from it, as a share
+ * of the tensors' bytes and 1 MiB. */
+static int64_t elected(const shape *d, bool tried, double *spread) {
+    double f[FEATURES], scale = (double)tensor_bytes(d) + 1048576.0;
+    features(d, f);
+    int64_t value[FORMULAS];
+    int votes[FORMULAS] = {0}, count = pl_workspace_tree_count, first[PL_WORKSPACE_TREES],
+        kinds = 0;
+    for (int i = 0; i < count; i++) {
+        int class = class_of(f, pl_workspace_tree_roots[d->pass + (tried ? 3 : 0)][i]);
+        if (class < 0 || class >= FORMULAS) continue;
+        if (votes[class]++ == 0) {
+            value[class] = formulas[class](d);
+            first[kinds++] = class;
+        }
+    }
+    int64_t answer = 0;
+    double least = -1;
+    *spread = 0;
+    for (int i = 0; i < kinds; i++) {
+        double cost = 0, distance = 0;
+        for (int j = 0; j < kinds; j++) {
+            double error = (double)(value[first[i]] - value[first[j]]) / scale,
+                   size = error < 0 ? -error : error;
+            double price = error < 0 ? 2 * size : size;
+            cost += votes[first[j]] * (price < 3 ? price : 3);
+            distance += votes[first[j]] * size;
+        }
+        if (least < 0 || cost < least - 1e-12) {
+            least = cost;
+            answer = value[first[i]];
+            *spread = distance / count;
+        }
+    }
+    return answer;
+}
+
+bool pl_workspace_conv_native(const pl_conv *conv) {
+    /* Read in aten/src/ATen/native/Convolution.cpp: is_depthwise, use_cudnn_depthwise and the
+     * workload check. Only half precision in NCHW is ever given to cuDNN, by shape; channels last
+     * always is. */
+    if (conv->transposed || conv->groups < 2 || conv->in_channels != conv->groups ||
+        conv->out_channels % conv->groups || conv->channels_last || conv->dims < 1 ||
+        conv->dims > 3)
+        return false;
+    int last = conv->dims - 1;
+    int64_t height = conv->dims == 1 ? 1 : conv->in[0], width = conv->in[last];
+    int64_t kernel_height = conv->dims == 1 ? 1 : conv->kernel[0], kernel = conv->kernel[last];
+    int64_t stride_height = conv->dims == 1 ? 1 : conv->stride[0], stride = conv->stride[last];
+    if (conv->dtype != PL_DT_F16 || conv->dims == 3 || conv->in_channels < 32) return true;
+    for (int i = 0; i < conv->dims; i++)
+        if (conv->dilation[i] > 1) return true;
+    if (stride_height != stride && height != 1) return true;
+    if (height == 1 && stride == 1) return false;
+    if (kernel_height != kernel || (kernel != 1 && kernel != 3 && kernel != 5) || width < 7)
+        return true;
+    if (stride == 1) return false;
+    if (stride != 2) return true;
+    if (conv->batch == 1) return kernel == 1 && width > 28;
+    if (kernel == 1) return !(conv->batch <= 16 && conv->in_channels >= 128 && width <= 7);
+    return !(conv->in_channels >= 512 || (conv->in_channels >= 256 && width >= 28));
+}
+
+/* On a card the trees were not fitted on, doubt has a floor: engines differ by generation, layouts
+ * less so. */
+static double doubt_of(double spread, bool tried, int major, int minor) {
+    double measured = 1.0;
+    for (int i = PL_WORKSPACE_DOUBTS - 1; i >= 0; i--)
+        if (spread <= pl_workspace_doubts[tried][i].spread)
+            measured = pl_workspace_doubts[tried][i].doubt;
+    if (major == 9 && minor == 0) return measured;
+    double other = major == 8 || major == 10 || major == 12 ? 0.3 : 0.5;
+    return measured > other ? measured : other;
+}
+
+static int64_t answer_for(const pl_conv *conv, pl_conv_pass pass, bool tried, int cc_major,
+                          int cc_minor, double *relative_uncertainty) {
+    double unused, spread;
+    if (!relative_uncertainty) relative_uncertainty = &unused;
+    shape d;
+    if (!read(conv, pass, cc_major, cc_minor, &d)) {
+        *relative_uncertainty = 1.0;
+        return INT64_MAX;
+    }
+    if (pl_workspace_conv_native(conv)) {
+        *relative_uncertainty = 0;
+        return 0;
+    }
+    int64_t bytes = elected(&d, tried, &spread);
+    *relative_uncertainty = doubt_of(spread, tried, cc_major, cc_minor);
+    return bytes;
+}
+
+int64_t pl_workspace_conv(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor,
+                          double *relative_uncertainty) {
+    return answer_for(conv, pass, false, cc_major, cc_minor, relative_uncertainty);
+}
+
+int64_t pl_workspace_conv_tried(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor,
+                                double *relative_uncertainty) {
+    int64_t kept = answer_for(conv, pass, false, cc_major, cc_minor, NULL);
+    int64_t tried = answer_for(conv, pass, true, cc_major, cc_minor, relative_uncertainty);
+    return tried > kept ? tried : kept;
+}

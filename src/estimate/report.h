@@ -1,0 +1,14 @@
+/* report: the private half of a report: the public struct, and the arena all it points to lives in.
+ */
+#ifndef PL_ESTIMATE_REPORT_H
+#define PL_ESTIMATE_REPORT_H
+
+#include "core/arena.h"
+#include "core/error.h"
+
+/* A report of zeros with its own arena; NULL: out of memory. limit: bytes it may take, 0: none.
+ * pl_report_close gives back both. */
+pl_report *pl_report_new(size_t limit);
+pl_arena *pl_report_arena(pl_report *report);
+
+#endif

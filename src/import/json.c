@@ -1,0 +1,455 @@
+/* json: see json.h. Strings are scanned 16 bytes at a time where SSE2 is there, else 8. */
+#include "import/json.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+void pl_json_open(pl_json *json, const char *bytes, size_t size, int depth_limit) {
+    if (depth_limit < 1) depth_limit = 1;
+    if (depth_limit > PL_JSON_MAX_DEPTH) depth_limit = PL_JSON_MAX_DEPTH;
+    *json = (pl_json){.begin = bytes, .at = bytes, .end = bytes + size, .depth_limit = depth_limit};
+}
+
+bool pl_json_fail_at(pl_json *json, const char *at, const char *expected) {
+    if (!json->failure) {
+        json->failure = expected;
+        json->failure_at = at - json->begin;
+    }
+    return false;
+}
+
+bool pl_json_fail(pl_json *json, const char *expected) {
+    return pl_json_fail_at(json, json->at, expected);
+}
+
+/* 0 at the end: no JSON token starts with NUL, so callers need no second check. */
+static inline char next_char(pl_json *json) {
+    const char *at = json->at, *end = json->end;
+    if (at<end && * at> ' ') return *at;
+    while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) at++;
+    json->at = at;
+    return at < end ? *at : '\0';
+}
+
+char pl_json_peek(pl_json *json) {
+    /* what a value may start with */
+    static const char starts[128] = {
+        ['{'] = '{', ['['] = '[', ['"'] = '"', ['t'] = 't', ['f'] = 'f', ['n'] = 'n', ['N'] = 'N',
+        ['I'] = 'I', ['-'] = '-', ['0'] = '0', ['1'] = '0', ['2'] = '0', ['3'] = '0', ['4'] = '0',
+        ['5'] = '0', ['6'] = '0', ['7'] = '0', ['8'] = '0', ['9'] = '0'};
+    unsigned char c = (unsigned char)next_char(json);
+    return c < sizeof starts ? starts[c] : '\0';
+}
+
+static bool enter(pl_json *json, char bracket, const char *expected) {
+    if (json->failure) return false;
+    if (next_char(json) != bracket) return pl_json_fail(json, expected);
+    if (json->depth >= json->depth_limit)
+        return pl_json_fail(json, "less nesting: over the depth limit");
+    json->depth++;
+    json->at++;
+    json->first = true;
+    return true;
+}
+
+bool pl_json_object(pl_json *json) {
+    return enter(json, '{', "an object");
+}
+
+bool pl_json_list(pl_json *json) {
+    return enter(json, '[', "a list");
+}
+
+/* False at the closing bracket, which it takes, and on failure. */
+static inline bool more(pl_json *json, char bracket, const char *expected) {
+    if (json->failure) return false;
+    char c = next_char(json);
+    if (c == bracket) {
+        json->at++;
+        json->depth--;
+        json->first = false;
+        return false;
+    }
+    if (json->first) {
+        json->first = false;
+        return true;
+    }
+    if (c != ',') return pl_json_fail(json, expected);
+    json->at++;
+    return true;
+}
+
+bool pl_json_item(pl_json *json) {
+    return more(json, ']', "',' or ']'");
+}
+
+/* The first quote, backslash or control character at or after `at`; end where there is none. */
+static inline const char *string_stop(const char *at, const char *end) {
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'),
+                  low = _mm_set1_epi8(0x1f);
+    for (; end - at >= 16; at += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)at);
+        __m128i hit = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash)),
+                                   _mm_cmpeq_epi8(_mm_min_epu8(v, low), v));
+        unsigned mask = (unsigned)_mm_movemask_epi8(hit);
+        if (mask) return at + __builtin_ctz(mask);
+    }
+#endif
+    while (at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20) at++;
+    return at;
+}
+
+static bool is_hex(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* After the opening quote. */
+static inline bool string_body(pl_json *json, pl_json_text *out) {
+    const char *start = json->at + 1, *end = json->end, *at = string_stop(start, end);
+    bool escaped = false;
+    while (at == end || *at != '"') {
+        if (at == end) return pl_json_fail_at(json, at, "the end of a string");
+        if (*at != '\\') return pl_json_fail_at(json, at, "no control character in a string");
+        escaped = true;
+        if (end - at < 2) return pl_json_fail_at(json, at, "the end of a string");
+        char c = at[1];
+        if (c == 'u') {
+            if (end - at < 6 || !is_hex(at[2]) || !is_hex(at[3]) || !is_hex(at[4]) ||
+                !is_hex(at[5]))
+                return pl_json_fail_at(json, at, "four hexadecimal digits after \\u");
+            at += 6;
+        } else {
+            if (c != 'n' && c != '"' && c != '\\' && c != '/' && c != 't' && c != 'r' && c != 'b' &&
+                c != 'f')
+                return pl_json_fail_at(json, at, "a known escape after \\");
+            at += 2;
+        }
+        at = string_stop(at, end);
+    }
+    *out = (pl_json_text){start, (size_t)(at - start), escaped};
+    json->at = at + 1;
+    return true;
+}
+
+bool pl_json_string(pl_json *json, pl_json_text *out) {
+    if (json->failure) return false;
+    if (next_char(json) != '"') return pl_json_fail(json, "a string");
+    return string_body(json, out);
+}
+
+bool pl_json_key(pl_json *json, pl_json_text *key) {
+    if (!more(json, '}', "',' or '}'")) return false;
+    if (next_char(json) != '"') return pl_json_fail(json, "a key in quotes");
+    if (!string_body(json, key)) return false;
+    if (next_char(json) != ':') return pl_json_fail(json, "':'");
+    json->at++;
+    return true;
+}
+
+static bool word(pl_json *json, const char *text, size_t length) {
+    if ((size_t)(json->end - json->at) < length || memcmp(json->at, text, length) != 0)
+        return false;
+    json->at += length;
+    return true;
+}
+
+bool pl_json_bool(pl_json *json, bool *out) {
+    if (json->failure) return false;
+    char c = next_char(json);
+    *out = c == 't';
+    if ((c == 't' && word(json, "true", 4)) || (c == 'f' && word(json, "false", 5))) return true;
+    return pl_json_fail(json, "true or false");
+}
+
+bool pl_json_null(pl_json *json) {
+    if (json->failure) return false;
+    return (next_char(json) == 'n' && word(json, "null", 4)) || pl_json_fail(json, "null");
+}
+
+/* What a number's characters say: value = digits * 10^exponent as far as digits fits in 64 bits. */
+typedef struct number {
+    uint64_t digits;
+    int64_t exponent;
+    bool negative, overflow, integral;
+} number;
+
+static bool scan_number(pl_json *json, number *out) {
+    const char *at = json->at, *end = json->end;
+    number n = {.integral = true};
+    if (at < end && *at == '-') {
+        n.negative = true;
+        at++;
+    }
+    const char *digits = at;
+    for (; at < end && *at >= '0' && *at <= '9'; at++) {
+        if (at - digits < 19) n.digits = n.digits * 10 + (uint64_t)(*at - '0');
+    }
+    int64_t count = at - digits;
+    if (count == 0) return pl_json_fail(json, "a number");
+    if (count > 1 && *digits == '0') return pl_json_fail(json, "no number that starts with 0");
+    if (count > 19) n.overflow = true;
+    if (at < end && *at == '.') {
+        n.integral = false;
+        const char *fraction = ++at;
+        for (; at < end && *at >= '0' && *at <= '9'; at++) {
+            if (count + (at - fraction) < 19) n.digits = n.digits * 10 + (uint64_t)(*at - '0');
+        }
+        if (at == fraction) return pl_json_fail_at(json, at, "a digit after '.'");
+        n.exponent = -(at - fraction);
+        if (count + (at - fraction) > 19) n.overflow = true;
+    }
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        n.integral = false;
+        at++;
+        bool minus = at < end && *at == '-';
+        if (at < end && (*at == '-' || *at == '+')) at++;
+        const char *start = at;
+        int64_t exponent = 0;
+        for (; at < end && *at >= '0' && *at <= '9'; at++) {
+            if (exponent < 100000) exponent = exponent * 10 + (*at - '0');
+        }
+        if (at == start) return pl_json_fail_at(json, at, "a digit in the exponent");
+        n.exponent += minus ? -exponent : exponent;
+    }
+    json->at = at;
+    *out = n;
+    return true;
+}
+
+bool pl_json_int(pl_json *json, int64_t *out, bool *exact) {
+    if (json->failure) return false;
+    next_char(json);
+    const char *start = json->at;
+    number n;
+    if (!scan_number(json, &n)) return false;
+    if (!n.integral) return pl_json_fail_at(json, start, "an integer");
+    bool fits = !n.overflow && n.digits <= (uint64_t)INT64_MAX + (n.negative ? 1 : 0);
+    if (exact) *exact = fits;
+    if (!fits)
+        *out = n.negative ? INT64_MIN : INT64_MAX;
+    else
+        *out = n.negative ? (int64_t)(0 - n.digits) : (int64_t)n.digits;
+    return true;
+}
+
+/* strtod, whatever decimal point the process's locale has. */
+static double slow_double(const char *text, size_t length) {
+    char small[128], *copy = small;
+    const char *point = localeconv()->decimal_point;
+    size_t point_length = strlen(point);
+    if (length + point_length + 1 > sizeof small) {
+        copy = malloc(length + point_length + 1);
+        if (!copy) return NAN;
+    }
+    const char *dot = memchr(text, '.', length);
+    size_t before = dot ? (size_t)(dot - text) : length, total = before;
+    memcpy(copy, text, before);
+    if (dot) {
+        memcpy(copy + total, point, point_length);
+        total += point_length;
+        memcpy(copy + total, dot + 1, length - before - 1);
+        total += length - before - 1;
+    }
+    copy[total] = '\0';
+    double value = strtod(copy, NULL);
+    if (copy != small) free(copy);
+    return value;
+}
+
+bool pl_json_number(pl_json *json, double *out) {
+    if (json->failure) return false;
+    char c = next_char(json);
+    const char *start = json->at;
+    if (c == '"') {
+        pl_json_text text;
+        if (!pl_json_string(json, &text)) return false;
+        if (PL_JSON_IS(&text, "NaN"))
+            *out = NAN;
+        else if (PL_JSON_IS(&text, "Infinity"))
+            *out = INFINITY;
+        else if (PL_JSON_IS(&text, "-Infinity"))
+            *out = -INFINITY;
+        else
+            return pl_json_fail_at(json, start, "a number, \"Infinity\", \"-Infinity\" or \"NaN\"");
+        return true;
+    }
+    if (c == 'N' && word(json, "NaN", 3)) return *out = NAN, true;
+    if (c == 'I' && word(json, "Infinity", 8)) return *out = INFINITY, true;
+    if (c == '-' && word(json, "-Infinity", 9)) return *out = -INFINITY, true;
+    number n;
+    if (!scan_number(json, &n)) return false;
+    /* Exact where digits and the power of ten are both doubles without rounding (W. D. Clinger,
+     * 1990). */
+    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    if (!n.overflow && n.digits <= (UINT64_C(1) << 53) && n.exponent >= -22 && n.exponent <= 22) {
+        double v = (double)n.digits;
+        v = n.exponent < 0 ? v / power[-n.exponent] : v * power[n.exponent];
+        *out = n.negative ? -v : v;
+    } else {
+        *out = slow_double(start, (size_t)(json->at - start));
+    }
+    return true;
+}
+
+/* One value that is no container. */
+static bool skip_scalar(pl_json *json) {
+    pl_json_text text;
+    double number;
+    bool truth;
+    switch (pl_json_peek(json)) {
+    case '"': return pl_json_string(json, &text);
+    case 't':
+    case 'f': return pl_json_bool(json, &truth);
+    case 'n': return pl_json_null(json);
+    case 'N':
+    case 'I':
+    case '-':
+    case '0': return pl_json_number(json, &number);
+    default: return pl_json_fail(json, "a value");
+    }
+}
+
+bool pl_json_skip(pl_json *json) {
+    if (json->failure) return false;
+    uint64_t is_object[PL_JSON_MAX_DEPTH / 64]; /* one bit a container entered here */
+    int base = json->depth;
+    for (;;) {
+        /* a value is due */
+        char c = pl_json_peek(json);
+        if (c == '{' || c == '[') {
+            int level = json->depth - base;
+            if (c == '{' ? !pl_json_object(json) : !pl_json_list(json)) return false;
+            uint64_t bit = UINT64_C(1) << (level % 64);
+            if (c == '{')
+                is_object[level / 64] |= bit;
+            else
+                is_object[level / 64] &= ~bit;
+        } else if (!skip_scalar(json)) {
+            return false;
+        }
+        /* close what ends here */
+        for (;;) {
+            int level = json->depth - base - 1;
+            if (level < 0) return true;
+            pl_json_text key;
+            bool another = (is_object[level / 64] >> (level % 64)) & 1 ? pl_json_key(json, &key)
+                                                                       : pl_json_item(json);
+            if (json->failure) return false;
+            if (another) break;
+        }
+    }
+}
+
+bool pl_json_end(pl_json *json) {
+    if (json->failure) return false;
+    next_char(json);
+    return json->at == json->end || pl_json_fail(json, "the end of the text");
+}
+
+static unsigned hex4(const char *at) {
+    unsigned value = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = at[i];
+        value = value * 16 + (unsigned)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+    }
+    return value;
+}
+
+static char *put_utf8(char *to, unsigned code) {
+    if (code < 0x80) {
+        *to++ = (char)code;
+    } else if (code < 0x800) {
+        *to++ = (char)(0xc0 | code >> 6);
+        *to++ = (char)(0x80 | (code & 0x3f));
+    } else if (code < 0x10000) {
+        *to++ = (char)(0xe0 | code >> 12);
+        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
+        *to++ = (char)(0x80 | (code & 0x3f));
+    } else {
+        *to++ = (char)(0xf0 | code >> 18);
+        *to++ = (char)(0x80 | (code >> 12 & 0x3f));
+        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
+        *to++ = (char)(0x80 | (code & 0x3f));
+    }
+    return to;
+}
+
+/* Bytes of the well-formed UTF-8 sequence at `at`, 0 where it is malformed (Unicode 15, table 3-7).
+ */
+static size_t utf8_length(const unsigned char *at, size_t left) {
+    unsigned char c = at[0];
+    size_t n = c < 0x80                 ? 1
+               : c >= 0xc2 && c <= 0xdf ? 2
+               : c >= 0xe0 && c <= 0xef ? 3
+               : c >= 0xf0 && c <= 0xf4 ? 4
+                                        : 0;
+    if (n == 0 || n > left) return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    }
+    if ((c == 0xe0 && at[1] < 0xa0) || (c == 0xed && at[1] > 0x9f) || (c == 0xf0 && at[1] < 0x90) ||
+        (c == 0xf4 && at[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+enum { REPLACEMENT = 0xfffd };
+
+char *pl_json_copy(pl_arena *arena, const pl_json_text *text, size_t *length) {
+    const char *from = text->bytes, *end = from + text->length;
+    /* a malformed byte grows to three; an escape never grows */
+    size_t high = 0;
+    for (const char *at = from; at < end; at++) high += (unsigned char)*at >> 7;
+    if (!text->escaped && high == 0) {
+        if (length) *length = text->length;
+        return pl_arena_string(arena, from, text->length);
+    }
+    char *copy = pl_arena_array(arena, text->length + 2 * high + 1, 1), *to = copy;
+    if (!copy) return NULL;
+    while (from < end) {
+        if (*from != '\\') {
+            size_t n = utf8_length((const unsigned char *)from, (size_t)(end - from));
+            if (n == 0) {
+                to = put_utf8(to, REPLACEMENT);
+                from++;
+            } else {
+                memcpy(to, from, n);
+                to += n;
+                from += n;
+            }
+            continue;
+        }
+        char c = from[1];
+        if (c != 'u') {
+            static const char plain[] = "nrtbf", meant[] = "\n\r\t\b\f";
+            const char *which = strchr(plain, c);
+            *to++ = which ? meant[which - plain] : c;
+            from += 2;
+            continue;
+        }
+        unsigned code = hex4(from + 2);
+        from += 6;
+        if (code >= 0xd800 && code <= 0xdbff && end - from >= 6 && from[0] == '\\' &&
+            from[1] == 'u') {
+            unsigned second = hex4(from + 2);
+            if (second >= 0xdc00 && second <= 0xdfff) {
+                code = 0x10000 + ((code - 0xd800) << 10) + (second - 0xdc00);
+                from += 6;
+            }
+        }
+        if (code == 0 || (code >= 0xd800 && code <= 0xdfff)) code = REPLACEMENT;
+        to = put_utf8(to, code);
+    }
+    *to = '\0';
+    if (length) *length = (size_t)(to - copy);
+    return copy;
+}

@@ -1,0 +1,216 @@
+/* zip: see zip.h. */
+#include "import/zip.h"
+
+#include <string.h>
+#include <zlib.h>
+
+enum {
+    LOCAL_SIZE = 30,
+    ENTRY_SIZE = 46,
+    END_SIZE = 22,
+    LOCATOR_SIZE = 20,
+    END64_SIZE = 56,
+    EXTRA_ZIP64 = 1,
+    FLAG_ENCRYPTED = 1,
+};
+#define SIGNATURE_LOCAL   UINT32_C(0x04034b50)
+#define SIGNATURE_ENTRY   UINT32_C(0x02014b50)
+#define SIGNATURE_END     UINT32_C(0x06054b50)
+#define SIGNATURE_LOCATOR UINT32_C(0x07064b50)
+#define SIGNATURE_END64   UINT32_C(0x06064b50)
+
+static uint16_t u16(const unsigned char *at) {
+    return (uint16_t)(at[0] | at[1] << 8);
+}
+
+static uint32_t u32(const unsigned char *at) {
+    return (uint32_t)u16(at) | (uint32_t)u16(at + 2) << 16;
+}
+
+static uint64_t u64(const unsigned char *at) {
+    return (uint64_t)u32(at) | (uint64_t)u32(at + 4) << 32;
+}
+
+bool pl_zip_is(const void *bytes, size_t size) {
+    return size >= 4 && (u32(bytes) == SIGNATURE_LOCAL || u32(bytes) == SIGNATURE_END);
+}
+
+/* Whether [offset, offset + length) lies within size bytes. */
+static bool within(uint64_t offset, uint64_t length, uint64_t size) {
+    return offset <= size && length <= size - offset;
+}
+
+pl_status pl_zip_open(pl_zip *zip, const void *bytes, size_t size, const char *where,
+                      pl_error *err) {
+    *zip = (pl_zip){.bytes = bytes, .size = size, .where = where};
+    /* the end record stands last, before a comment of at most 64 KiB */
+    size_t least = size > END_SIZE + 0xffff ? size - END_SIZE - 0xffff : 0, at = size;
+    bool found = false;
+    if (size >= END_SIZE) {
+        for (at = size - END_SIZE + 1; at > least && !found;) {
+            at--;
+            found = u32(zip->bytes + at) == SIGNATURE_END &&
+                    u16(zip->bytes + at + 20) <= size - at - END_SIZE;
+        }
+    }
+    if (!found)
+        return pl_fail(err, PL_INPUT, where, (int64_t)size,
+                       "expected the zip archive's end record; the file seems to be cut short");
+    const unsigned char *end = zip->bytes + at;
+    uint64_t count = u16(end + 10), length = u32(end + 12), offset = u32(end + 16);
+    if (at >= LOCATOR_SIZE && u32(end - LOCATOR_SIZE) == SIGNATURE_LOCATOR) {
+        uint64_t end64 = u64(end - LOCATOR_SIZE + 8);
+        if (!within(end64, END64_SIZE, at) || u32(zip->bytes + end64) != SIGNATURE_END64)
+            return pl_fail(err, PL_INPUT, where, (int64_t)(at - LOCATOR_SIZE + 8),
+                           "expected the place of the zip64 end record");
+        count = u64(zip->bytes + end64 + 32);
+        length = u64(zip->bytes + end64 + 40);
+        offset = u64(zip->bytes + end64 + 48);
+    }
+    if (!within(offset, length, at))
+        return pl_fail(err, PL_INPUT, where, (int64_t)at,
+                       "expected the central directory within the file");
+    zip->at = (size_t)offset;
+    zip->end = (size_t)(offset + length);
+    zip->left = count;
+    return PL_OK;
+}
+
+/* The 64-bit numbers of the extra field, in the order of those that did not fit above. */
+static bool read_zip64(pl_zip_member *m, const unsigned char *extra, size_t length) {
+    bool want_size = m->size == UINT32_MAX, want_packed = m->packed == UINT32_MAX,
+         want_header = m->header == UINT32_MAX;
+    if (!want_size && !want_packed && !want_header) return true;
+    while (length >= 4) {
+        size_t field = u16(extra + 2);
+        if (field > length - 4) return false;
+        if (u16(extra) == EXTRA_ZIP64) {
+            const unsigned char *at = extra + 4, *end = at + field;
+            uint64_t *wanted[] = {want_size ? &m->size : NULL, want_packed ? &m->packed : NULL,
+                                  want_header ? &m->header : NULL};
+            for (int i = 0; i < 3; i++) {
+                if (!wanted[i]) continue;
+                if (end - at < 8) return false;
+                *wanted[i] = u64(at);
+                at += 8;
+            }
+            return true;
+        }
+        extra += 4 + field;
+        length -= 4 + field;
+    }
+    return true; /* 4294967295 may be the true number */
+}
+
+pl_status pl_zip_next(pl_zip *zip, pl_zip_member *member, bool *found, pl_error *err) {
+    *found = false;
+    if (zip->left == 0) return PL_OK;
+    const unsigned char *at = zip->bytes + zip->at;
+    size_t room = zip->end - zip->at;
+    if (room < ENTRY_SIZE || u32(at) != SIGNATURE_ENTRY)
+        return pl_fail(err, PL_INPUT, zip->where, (int64_t)zip->at,
+                       "expected an entry of the zip directory");
+    size_t name = u16(at + 28), extra = u16(at + 30), comment = u16(at + 32);
+    if (name + extra + comment > room - ENTRY_SIZE)
+        return pl_fail(err, PL_INPUT, zip->where, (int64_t)zip->at,
+                       "expected a zip directory entry that ends within it");
+    *member = (pl_zip_member){
+        .name = (const char *)at + ENTRY_SIZE,
+        .name_length = name,
+        .flags = u16(at + 8),
+        .method = u16(at + 10),
+        .crc = u32(at + 16),
+        .packed = u32(at + 20),
+        .size = u32(at + 24),
+        .header = u32(at + 42),
+        .entry = zip->at,
+    };
+    if (!read_zip64(member, at + ENTRY_SIZE + name, extra))
+        return pl_fail(err, PL_INPUT, zip->where, (int64_t)zip->at,
+                       "expected zip64 sizes in the directory entry");
+    zip->at += ENTRY_SIZE + name + extra + comment;
+    zip->left--;
+    *found = true;
+    return PL_OK;
+}
+
+static pl_status inflate_member(const unsigned char *packed, uint64_t packed_size,
+                                unsigned char *to, uint64_t size, const char *where, int64_t start,
+                                pl_error *err) {
+    z_stream stream = {0};
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+        return pl_fail(err, PL_MISSING, where, -1, "out of memory");
+    int state = Z_OK;
+    uint64_t given = 0, taken = 0;
+    while (state == Z_OK) {
+        uInt in = packed_size - given > 1u << 30 ? 1u << 30 : (uInt)(packed_size - given);
+        uInt out = size - taken > 1u << 30 ? 1u << 30 : (uInt)(size - taken);
+        stream.next_in = (unsigned char *)(uintptr_t)(packed + given);
+        stream.avail_in = in;
+        stream.next_out = to + taken;
+        stream.avail_out = out;
+        state = inflate(&stream, Z_NO_FLUSH);
+        given += in - stream.avail_in;
+        taken += out - stream.avail_out;
+        if (state == Z_OK && stream.avail_in == in && stream.avail_out == out) state = Z_BUF_ERROR;
+    }
+    inflateEnd(&stream);
+    if (state == Z_MEM_ERROR) return pl_fail(err, PL_MISSING, where, -1, "out of memory");
+    if (state != Z_STREAM_END || taken != size)
+        return pl_fail(err, PL_INPUT, where, start + (int64_t)given,
+                       "expected %llu deflated bytes; the data are damaged or of another size",
+                       (unsigned long long)size);
+    return PL_OK;
+}
+
+static bool crc_matches(const unsigned char *bytes, uint64_t size, uint32_t crc) {
+    return (uint32_t)crc32_z(0, bytes, (size_t)size) == crc;
+}
+
+pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *arena, size_t limit,
+                      const char *where, const void **bytes, size_t *size, pl_error *err) {
+    int64_t entry = (int64_t)member->entry;
+    if (member->flags & FLAG_ENCRYPTED)
+        return pl_fail(err, PL_INPUT, where, entry, "expected a member that is not encrypted");
+    if (member->method != 0 && member->method != Z_DEFLATED)
+        return pl_fail(err, PL_INPUT, where, entry,
+                       "expected a stored or deflated member, not zip method %u", member->method);
+    if (!within(member->header, LOCAL_SIZE, zip->size) ||
+        u32(zip->bytes + member->header) != SIGNATURE_LOCAL)
+        return pl_fail(err, PL_INPUT, where, entry,
+                       "expected the member's local header where the directory says");
+    const unsigned char *local = zip->bytes + member->header;
+    uint64_t start = member->header + LOCAL_SIZE + u16(local + 26) + u16(local + 28);
+    if (!within(start, member->packed, zip->size))
+        return pl_fail(err, PL_INPUT, where, entry,
+                       "expected the member's %llu bytes within the file",
+                       (unsigned long long)member->packed);
+    if (member->size > limit)
+        return pl_fail(err, PL_INPUT, where, entry,
+                       "expected at most %llu bytes (the memory limit), not %llu",
+                       (unsigned long long)limit, (unsigned long long)member->size);
+    const unsigned char *data = zip->bytes + start;
+    if (member->method == 0) {
+        if (member->packed != member->size)
+            return pl_fail(err, PL_INPUT, where, entry,
+                           "expected a stored member to have one size, not two");
+    } else {
+        /* deflate's best is 258 bytes for 2 bits; what claims more lies */
+        if (member->size / 1032 > member->packed)
+            return pl_fail(err, PL_INPUT, where, entry,
+                           "expected at most 1032 times the packed size, not %llu bytes",
+                           (unsigned long long)member->size);
+        unsigned char *to = pl_arena_array(arena, (size_t)member->size, 1);
+        if (!to) return pl_fail(err, PL_MISSING, where, -1, "out of memory");
+        pl_status status =
+            inflate_member(data, member->packed, to, member->size, where, (int64_t)start, err);
+        if (status != PL_OK) return status;
+        data = to;
+    }
+    if (!crc_matches(data, member->size, member->crc))
+        return pl_fail(err, PL_INPUT, where, entry,
+                       "expected CRC %08x: the member's data are damaged", member->crc);
+    *bytes = data;
+    *size = (size_t)member->size;
+    return PL_OK;
+}

@@ -1,0 +1,245 @@
+/* eager: values, storages and the tape they write. See eager.h; autograd itself is in engine.c. */
+#include "tape/eager.h"
+
+#include <string.h>
+
+#include "core/checked.h"
+
+/* ---- tape ---- */
+
+static void push_event(pl_eager *e, int32_t event) {
+    pl_tape *tape = e->tape;
+    int32_t *grown =
+        pl_arena_grow(tape->arena, tape->events, &e->event_room, tape->event_count + 1, sizeof *grown);
+    if (!grown) {
+        e->failed = true;
+        return;
+    }
+    tape->events = grown;
+    tape->events[tape->event_count++] = event;
+}
+
+int32_t pl_block_new(pl_eager *e, int64_t bytes) {
+    if (bytes <= 0 || e->failed) return 0;
+    pl_tape *tape = e->tape;
+    if (tape->block_count == 0) tape->block_count = 1; /* block 0 is not used */
+    if (tape->block_count >= INT32_MAX) {
+        e->failed = true;
+        return 0;
+    }
+    pl_tape_block *grown =
+        pl_arena_grow(tape->arena, tape->blocks, &e->block_room, tape->block_count + 1, sizeof *grown);
+    if (!grown) {
+        e->failed = true;
+        return 0;
+    }
+    tape->blocks = grown;
+    int32_t block = (int32_t)tape->block_count++;
+    tape->blocks[block] = (pl_tape_block){.bytes = bytes,
+                                          .node = e->node,
+                                          .tensor = -1,
+                                          .kind = e->kind,
+                                          .phase = e->phase,
+                                          .step = e->step,
+                                          .what = e->what};
+    push_event(e, block);
+    return block;
+}
+
+void pl_block_gone(pl_eager *e, int32_t block) {
+    if (block) push_event(e, -block);
+}
+
+void pl_scratch(pl_eager *e, int64_t bytes) {
+    uint8_t kind = e->kind;
+    e->kind = PL_WORKSPACE;
+    pl_block_gone(e, pl_block_new(e, bytes));
+    e->kind = kind;
+}
+
+void pl_cache_emptied(pl_eager *e) {
+    push_event(e, 0);
+}
+
+void pl_mark(pl_eager *e, pl_phase phase) {
+    pl_tape *tape = e->tape;
+    pl_tape_mark *grown =
+        pl_arena_grow(tape->arena, tape->marks, &e->mark_room, tape->mark_count + 1, sizeof *grown);
+    if (!grown) {
+        e->failed = true;
+        return;
+    }
+    tape->marks = grown;
+    tape->marks[tape->mark_count++] =
+        (pl_tape_mark){.event = tape->event_count, .phase = (uint8_t)phase, .step = e->step};
+    e->phase = (uint8_t)phase;
+}
+
+/* ---- values ---- */
+
+/* What functions return when memory is out: alive for ever, of no bytes. */
+static pl_storage nothing_storage = {.refs = 1 << 30};
+static int64_t nothing_dims[PL_MAX_DIMS];
+static pl_value nothing = {.storage = &nothing_storage,
+                           .sizes = nothing_dims,
+                           .strides = nothing_dims,
+                           .refs = 1 << 30,
+                           .leaf = -1,
+                           .dtype = PL_DT_F32};
+
+static pl_value *fail(pl_eager *e) {
+    e->failed = true;
+    return &nothing;
+}
+
+/* Elements, or -1 where the product does not fit. */
+static int64_t count_elements(int dims, const int64_t *sizes) {
+    int64_t n = 1;
+    for (int i = 0; i < dims; i++)
+        if (!pl_mul_i64(n, sizes[i], &n)) return -1;
+    return n;
+}
+
+static pl_value *value_on(pl_eager *e, pl_storage *storage, pl_dtype dtype, int dims,
+                          const int64_t *sizes, const int64_t *strides) {
+    if (dims > PL_MAX_DIMS) return fail(e);
+    pl_value *value =
+        pl_arena_alloc(e->step_arena, sizeof *value + (size_t)dims * 2 * sizeof *value->sizes);
+    if (!value) return fail(e);
+    value->sizes = (int64_t *)(value + 1);
+    value->strides = value->sizes + dims;
+    value->elements = count_elements(dims, sizes);
+    if (value->elements < 0) return fail(e);
+    int64_t step = 1;
+    for (int i = dims; i-- > 0;) {
+        value->sizes[i] = sizes[i];
+        value->strides[i] = strides ? strides[i] : step;
+        if (sizes[i] > 1) step *= sizes[i];
+    }
+    value->storage = storage;
+    storage->refs++;
+    value->refs = 1;
+    value->leaf = -1;
+    value->dims = (uint8_t)dims;
+    value->dtype = (uint8_t)dtype;
+    return value;
+}
+
+/* Elements of storage that sizes and strides reach. */
+static int64_t storage_elements(int dims, const int64_t *sizes, const int64_t *strides) {
+    int64_t reach = 1;
+    for (int i = 0; i < dims; i++) {
+        if (sizes[i] == 0) return 0;
+        int64_t far;
+        if (!pl_mul_i64(sizes[i] - 1, strides[i], &far) || !pl_add_i64(reach, far, &reach)) return -1;
+    }
+    return reach;
+}
+
+pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes, const int64_t *strides) {
+    int64_t n = strides ? storage_elements(dims, sizes, strides) : count_elements(dims, sizes);
+    int64_t bytes;
+    pl_storage *storage = pl_arena_alloc(e->step_arena, sizeof *storage);
+    if (!storage || n < 0 || !pl_mul_i64(n, pl_dtype_size(dtype), &bytes)) return fail(e);
+    storage->block = pl_block_new(e, bytes);
+    return value_on(e, storage, dtype, dims, sizes, strides);
+}
+
+pl_value *pl_new_like(pl_eager *e, const pl_value *like, pl_dtype dtype) {
+    return pl_new(e, dtype, like->dims, like->sizes, pl_is_dense(like) ? like->strides : NULL);
+}
+
+pl_value *pl_new_flat(pl_eager *e, pl_dtype dtype, int64_t count) {
+    return pl_new(e, dtype, count < 0 ? 0 : 1, &count, NULL);
+}
+
+pl_value *pl_alias(pl_eager *e, const pl_value *base, int dims, const int64_t *sizes,
+                   const int64_t *strides) {
+    return value_on(e, base->storage, base->dtype, dims, sizes, strides);
+}
+
+pl_value *pl_alias_like(pl_eager *e, const pl_value *base) {
+    return pl_alias(e, base, base->dims, base->sizes, base->strides);
+}
+
+pl_value *pl_hold(pl_value *value) {
+    if (value) value->refs++;
+    return value;
+}
+
+void pl_drop(pl_eager *e, pl_value *value) {
+    if (!value || --value->refs > 0) return;
+    if (--value->storage->refs == 0) pl_block_gone(e, value->storage->block);
+}
+
+int64_t pl_value_bytes(const pl_value *value) {
+    return value->elements * pl_dtype_size(value->dtype);
+}
+
+bool pl_is_contiguous(const pl_value *value) {
+    int64_t step = 1;
+    for (int i = value->dims; i-- > 0;) {
+        if (value->sizes[i] == 1) continue;
+        if (value->strides[i] != step) return false;
+        step *= value->sizes[i];
+    }
+    return true;
+}
+
+bool pl_is_dense(const pl_value *value) {
+    if (pl_is_contiguous(value)) return true;
+    /* Walk the dimensions by rising stride; each must begin where the one before it ended. */
+    uint32_t seen = 0;
+    int64_t step = 1;
+    for (int k = 0; k < value->dims; k++) {
+        int best = -1;
+        for (int i = 0; i < value->dims; i++)
+            if (!(seen >> i & 1) && value->sizes[i] != 1 &&
+                (best < 0 || value->strides[i] < value->strides[best]))
+                best = i;
+        if (best < 0) break;
+        if (value->strides[best] != step) return false;
+        step *= value->sizes[best];
+        seen |= 1u << best;
+    }
+    return true;
+}
+
+bool pl_same_sizes(const pl_value *value, int dims, const int64_t *sizes) {
+    return value->dims == dims && memcmp(value->sizes, sizes, (size_t)dims * sizeof *sizes) == 0;
+}
+
+/* As at::detail::computeStride: dimensions of the old shape that lie in one run are regrouped. */
+bool pl_view_strides(const pl_value *value, int dims, const int64_t *sizes, int64_t *strides) {
+    if (value->elements == 0) {
+        int64_t step = 1;
+        for (int i = dims; i-- > 0;) {
+            strides[i] = step;
+            step *= sizes[i] > 0 ? sizes[i] : 1;
+        }
+        return true;
+    }
+    int view = dims - 1;
+    int64_t base = value->dims ? value->strides[value->dims - 1] : 1, run = 1, taken = 1;
+    if (value->dims == 0) {
+        for (int i = 0; i < dims; i++) strides[i] = 1;
+        return true;
+    }
+    for (int i = value->dims - 1; i >= 0; i--) {
+        run *= value->sizes[i];
+        bool ends = i == 0 ||
+                    (value->sizes[i - 1] != 1 && value->strides[i - 1] != run * base);
+        if (!ends) continue;
+        while (view >= 0 && (taken < run || sizes[view] == 1)) {
+            strides[view] = taken * base;
+            taken *= sizes[view];
+            view--;
+        }
+        if (taken != run) return false;
+        if (i > 0) {
+            base = value->strides[i - 1];
+            run = taken = 1;
+        }
+    }
+    return view == -1;
+}

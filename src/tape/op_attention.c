@@ -1,0 +1,225 @@
+/* op_attention: scaled_dot_product_attention.
+ *
+ * Which kernel PyTorch picks, and what each keeps: aten/src/ATen/native/transformers/{attention.cpp,
+ * cuda/sdp_utils.cpp, cuda/attention.cu, cuda/attention_backward.cu}, native/cudnn/MHA.cpp (2.11), checked
+ * against operator traces on an H200 (tfm-0340, hf-bert-base-0, hf-llama-1b-0; 2026-11-15). Kernels return
+ * [batch, length, heads, head] in memory, seen as [batch, heads, length, head].
+ *
+ * Left out: nested tensors, user contexts that switch kernels off (sdpa_kernel). */
+#include "tape/operator.h"
+
+typedef struct attention {
+    pl_attention shape;
+} attention;
+
+static bool is_half(const pl_value *v) {
+    return v->dtype == PL_DT_F16 || v->dtype == PL_DT_BF16;
+}
+
+static bool last_dense(const pl_value *v) {
+    return v->strides[v->dims - 1] == 1 || v->sizes[v->dims - 1] == 1;
+}
+
+/* sdp_utils.cpp: on compute capability 9.0 and 10.0 cuDNN's kernel comes first, elsewhere flash's; then the
+ * memory-efficient one; the composite of matrix products is what remains. */
+static pl_attention_backend choose(const pl_eager *e, const pl_value *q, const pl_value *k, const pl_value *v,
+                                   const pl_value *mask, bool gqa) {
+    int cc = e->device->cc_major * 10 + e->device->cc_minor;
+    int64_t head = q->sizes[3], value_head = v->sizes[3];
+    bool dense = last_dense(q) && last_dense(k) && last_dense(v) && q->sizes[2] > 0 && k->sizes[2] > 0;
+    bool same_heads = q->sizes[1] == k->sizes[1] && k->sizes[1] == v->sizes[1];
+    if (!dense || (!same_heads && !gqa)) return PL_ATTENTION_MATH;
+    bool half = is_half(q) && (q->dtype == PL_DT_F16 || cc >= 80);
+    bool mask_grad = mask && mask->needs_grad;
+    int64_t head_most = e->device->cc_major >= 9 ? 256 : 128;
+    bool cudnn_first = e->device->cc_major == 9 || e->device->cc_major == 10;
+    if (cudnn_first && half && !mask_grad && head <= head_most && value_head <= head_most && head % 8 == 0 &&
+        value_head % 8 == 0 && q->sizes[2] > 1 && k->sizes[2] > 1)
+        return PL_ATTENTION_CUDNN;
+    if (half && cc >= 80 && !mask && head == value_head && head <= 256) return PL_ATTENTION_FLASH;
+    bool efficient_type = q->dtype == PL_DT_F32 || q->dtype == PL_DT_F16 || (q->dtype == PL_DT_BF16 && cc >= 80);
+    int64_t align = is_half(q) ? (cc >= 75 ? 8 : 4) : 4;
+    if (efficient_type && same_heads && cc >= 50 && head % align == 0 && value_head % align == 0)
+        return PL_ATTENTION_EFFICIENT;
+    return PL_ATTENTION_MATH;
+}
+
+/* A tensor [B, H, S, D] laid out as [B, S, H, D], or as `like` is where that is dense in its own order. */
+static pl_value *heads_inside(pl_eager *e, pl_dtype dtype, const int64_t *s, int64_t head) {
+    int64_t sizes[4] = {s[0], s[1], s[2], head};
+    int64_t strides[4] = {s[1] * s[2] * head, head, s[1] * head, 1};
+    return pl_new(e, dtype, 4, sizes, strides);
+}
+
+/* cuDNN lays its output out in the order of q's dimensions. */
+static pl_value *in_order_of(pl_eager *e, const pl_value *q, int64_t head) {
+    int64_t sizes[4] = {q->sizes[0], q->sizes[1], q->sizes[2], head}, strides[4];
+    bool heads_outside = q->strides[1] >= q->strides[2] || q->sizes[1] == 1;
+    strides[3] = 1;
+    strides[heads_outside ? 2 : 1] = head;
+    strides[heads_outside ? 1 : 2] = head * sizes[heads_outside ? 2 : 1];
+    strides[0] = head * sizes[1] * sizes[2];
+    return pl_new(e, (pl_dtype)q->dtype, 4, sizes, strides);
+}
+
+/* Edges: q, k, v, mask. */
+static void attention_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    const attention *a = fn->rule;
+    const pl_tape_device *d = e->device;
+    pl_value *q = fn->saved[0], *k = fn->saved[1], *v = fn->saved[2];
+    bool cudnn = a->shape.backend == PL_ATTENTION_CUDNN;
+    /* The kernel wants the gradient in its output's order. */
+    const pl_value *result = fn->saved[3], *g = grads[0];
+    bool same = g->strides[3] == 1 || g->sizes[3] == 1;
+    if (cudnn)
+        for (int i = 0; i < 4; i++) same &= g->sizes[i] == 1 || g->strides[i] == result->strides[i];
+    pl_value *copy = same ? NULL : pl_new_like(e, result, (pl_dtype)g->dtype);
+    pl_value *of[3] = {q, k, v};
+    for (int i = 0; i < 3; i++) {
+        pl_value *grad = cudnn ? pl_is_dense(of[i]) ? pl_new_like(e, of[i], (pl_dtype)of[i]->dtype)
+                                                    : in_order_of(e, of[i], of[i]->sizes[3])
+                               : heads_inside(e, (pl_dtype)of[i]->dtype, of[i]->sizes, of[i]->sizes[3]);
+        if (fn->edges[i].wanted) out[i] = grad;
+        else pl_drop(e, grad);
+    }
+    if (fn->edge_count > 3 && fn->edges[3].wanted)
+        out[3] = pl_new(e, (pl_dtype)q->dtype, 4, (int64_t[]){q->sizes[0], q->sizes[1], q->sizes[2], k->sizes[2]}, NULL);
+    double doubt = 0;
+    pl_scratch(e, d->attention(&a->shape, true, d->cc_major, d->cc_minor, &doubt));
+    pl_drop(e, copy);
+}
+
+/* _scaled_dot_product_attention_math: products, softmax and dropout one by one; half types compute in float. */
+static pl_value *by_products(pl_eager *e, pl_value *q, pl_value *k, pl_value *v, pl_value *mask, double dropout,
+                             bool causal) {
+    pl_dtype dtype = (pl_dtype)q->dtype;
+    pl_dtype wide = is_half(q) ? PL_DT_F32 : dtype;
+    pl_value *fq = pl_to(e, q, wide), *fk = pl_to(e, k, wide), *fv = pl_to(e, v, wide);
+    pl_value *sq = pl_pointwise(e, "MulBackward0", ":n", fq, NULL);
+    pl_value *kt = pl_transpose(e, fk, fk->dims - 2, fk->dims - 1);
+    pl_value *sk = pl_pointwise(e, "MulBackward0", ":n", kt, NULL);
+    pl_value *scores = pl_matmul(e, sq, sk);
+    pl_drop(e, sk);
+    pl_drop(e, kt);
+    pl_drop(e, sq);
+    if (mask || causal) { /* scores.add_(mask) */
+        pl_value *bias = NULL;
+        if (causal) { /* ones, tril, then the float mask */
+            int64_t square[2] = {q->sizes[q->dims - 2], k->sizes[k->dims - 2]};
+            pl_value *ones = pl_new(e, PL_DT_BOOL, 2, square, NULL), *lower = pl_new(e, PL_DT_BOOL, 2, square, NULL);
+            pl_drop(e, ones);
+            bias = pl_new(e, wide, 2, square, NULL);
+            pl_drop(e, lower);
+        }
+        pl_value *sum = pl_alias_like(e, scores);
+        if (scores->fn) {
+            sum->fn = scores->fn;
+            sum->output = scores->output;
+            sum->needs_grad = true;
+        }
+        pl_drop(e, bias);
+        pl_drop(e, scores);
+        scores = sum;
+    }
+    pl_value *weights = pl_softmax_value(e, scores, (pl_dtype)scores->dtype, false);
+    pl_drop(e, scores);
+    if (dropout > 0) {
+        pl_value *kept = pl_dropout_value(e, weights);
+        pl_drop(e, weights);
+        weights = kept;
+    }
+    pl_value *product = pl_matmul(e, weights, fv);
+    pl_value *result = pl_to(e, product, dtype);
+    pl_drop(e, product);
+    pl_drop(e, weights);
+    pl_drop(e, fv);
+    pl_drop(e, fk);
+    pl_drop(e, fq);
+    return result;
+}
+
+/* A bool mask becomes a float one of the query's type (convert_boolean_attn_mask). */
+static pl_value *float_mask(pl_eager *e, pl_value *mask, pl_dtype dtype) {
+    if (!mask || mask->dtype != PL_DT_BOOL) return pl_hold(mask);
+    pl_value *zero = pl_new_flat(e, dtype, -1), *infinity = pl_new_flat(e, dtype, -1);
+    pl_value *converted = pl_new(e, dtype, mask->dims, mask->sizes, pl_is_dense(mask) ? mask->strides : NULL);
+    pl_drop(e, infinity);
+    pl_drop(e, zero);
+    return converted;
+}
+
+static pl_value *by_kernel(pl_eager *e, attention *a, pl_value *q, pl_value *k, pl_value *v, pl_value *mask) {
+    const pl_tape_device *d = e->device;
+    bool cudnn = a->shape.backend == PL_ATTENTION_CUDNN;
+    pl_value *result = cudnn ? in_order_of(e, q, v->sizes[3])
+                             : heads_inside(e, (pl_dtype)q->dtype, q->sizes, v->sizes[3]);
+    int64_t lengths = a->shape.backend == PL_ATTENTION_EFFICIENT ? (q->sizes[2] + 31) / 32 * 32 : q->sizes[2];
+    pl_value *logsumexp = pl_new(e, PL_DT_F32, 3, (int64_t[]){q->sizes[0], q->sizes[1], lengths}, NULL);
+    pl_value *seed = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL, *offset = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL;
+    double doubt = 0;
+    pl_scratch(e, d->attention(&a->shape, false, d->cc_major, d->cc_minor, &doubt));
+    pl_value *inputs[4] = {q, k, v, mask};
+    pl_fn *fn = pl_fn_new(e, "ScaledDotProductAttentionBackward0", attention_backward, mask ? 4 : 3, inputs, 1);
+    if (fn) {
+        fn->rule = a;
+        pl_save(e, fn, q);
+        pl_save(e, fn, k);
+        pl_save(e, fn, v);
+        pl_save(e, fn, result);
+        pl_save(e, fn, logsumexp);
+        if (seed) pl_save(e, fn, seed);
+        if (offset) pl_save(e, fn, offset);
+        if (mask) pl_save(e, fn, mask);
+        pl_fn_output(fn, result, 0);
+    }
+    if (cudnn) e->tape->used_cudnn_attention = true;
+    pl_drop(e, offset);
+    pl_drop(e, seed);
+    pl_drop(e, logsumexp);
+    return result;
+}
+
+/* Three-dimensional operands get one head; what comes out loses it again. */
+static pl_value *four(pl_eager *e, pl_value *v) {
+    if (v->dims == 4) return pl_hold(v);
+    return pl_reshape(e, v, 4, (int64_t[]){v->sizes[0], 1, v->sizes[1], v->sizes[2]});
+}
+
+void pl_run_attention(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    static const char *const names[] = {"query", "key", "value", "attn_mask"};
+    pl_value *in[4];
+    for (int i = 4; i-- > 0;) {
+        pl_value *value = pl_arg_value(e, node, names[i]);
+        in[i] = value && e->autocast && pl_dtype_is_float(value->dtype) ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
+    }
+    attention *a = pl_arena_alloc(e->step_arena, sizeof *a);
+    bool usable = a && in[0] && in[1] && in[2] && in[0]->dims >= 3 && in[0]->dims <= 4 &&
+                  in[1]->dims == in[0]->dims && in[2]->dims == in[0]->dims;
+    if (!a) e->failed = true;
+    if (usable) {
+        bool gqa = pl_node_int(node, "enable_gqa", 0) != 0, causal = pl_node_int(node, "is_causal", 0) != 0;
+        double dropout = pl_node_float(node, "dropout_p", 0);
+        bool flat = in[0]->dims == 3;
+        pl_value *q = four(e, in[0]), *k = four(e, in[1]), *v = four(e, in[2]);
+        pl_value *mask = float_mask(e, in[3], (pl_dtype)q->dtype);
+        pl_attention_backend backend = choose(e, q, k, v, mask, gqa);
+        a->shape = (pl_attention){.backend = backend, .batch = q->sizes[0], .heads = q->sizes[1], .kv_heads = k->sizes[1],
+                                  .queries = q->sizes[2], .keys = k->sizes[2], .head = q->sizes[3], .value_head = v->sizes[3],
+                                  .causal = causal, .dropout = dropout > 0, .mask = mask != NULL,
+                                  .mask_gradient = mask && mask->needs_grad, .dtype = (pl_dtype)q->dtype};
+        pl_value *result = backend == PL_ATTENTION_MATH ? by_products(e, q, k, v, mask, dropout, causal)
+                                                        : by_kernel(e, a, q, k, v, mask);
+        if (flat) {
+            pl_value *view = pl_reshape(e, result, 3, (int64_t[]){result->sizes[0], result->sizes[2], result->sizes[3]});
+            pl_drop(e, result);
+            result = view;
+        }
+        pl_set_output(e, node, 0, result);
+        pl_drop(e, mask);
+        pl_drop(e, v);
+        pl_drop(e, k);
+        pl_drop(e, q);
+    }
+    for (int i = 0; i < 4; i++) pl_drop(e, in[i]);
+}

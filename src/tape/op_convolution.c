@@ -1,0 +1,137 @@
+/* op_convolution: convolutions of one to three dimensions, grouped and transposed.
+ *
+ * Rules: aten/src/ATen/native/Convolution.cpp, native/cudnn/Conv_v8.cpp (2.11). The output is allocated, then the
+ * library's workspace for the length of the kernel; the bias is added in place. Backward: the input's gradient
+ * and its workspace, then the weight's and its, then the bias's sum. Operands that are not in the memory format
+ * of the kernel are copied first. The sizes of workspaces come from the device (src/device/workspace.h). */
+#include "tape/operator.h"
+
+#include <string.h>
+
+static bool wants_channels_last(const pl_value *v) {
+    if (v->dims < 4 || v->sizes[1] == 1) return false;
+    return v->strides[1] == 1 && !pl_is_contiguous(v);
+}
+
+/* One of a list argument's numbers; a single one stands for all. */
+static int64_t nth(const pl_node *node, const char *name, int i, int64_t otherwise) {
+    const pl_arg *arg = pl_node_arg(node, name);
+    if (!arg) return otherwise;
+    if (arg->kind == PL_ARG_INT) return arg->i;
+    if (arg->kind != PL_ARG_INTS || arg->count == 0) return otherwise;
+    return arg->ints[(uint32_t)i < arg->count ? (uint32_t)i : arg->count - 1];
+}
+
+static bool describe(pl_eager *e, const pl_node *node, const pl_value *x, const pl_value *weight,
+                     const pl_tensor *out, bool transposed, pl_conv *conv) {
+    int dims = weight->dims - 2;
+    if (dims < 1 || dims > 3 || x->dims != weight->dims || out->dims != weight->dims) return false;
+    *conv = (pl_conv){.dims = dims,
+                      .batch = x->sizes[0],
+                      .in_channels = x->sizes[1],
+                      .out_channels = out->sizes[1],
+                      .groups = pl_node_int(node, "groups", 1),
+                      .transposed = transposed,
+                      .dtype = (pl_dtype)x->dtype,
+                      .tf32 = true,
+                      .channels_last = wants_channels_last(x) || wants_channels_last(weight),
+                      .benchmark = e->training->cudnn_benchmark};
+    for (int i = 0; i < dims; i++) {
+        conv->in[i] = x->sizes[2 + i];
+        conv->out[i] = out->sizes[2 + i];
+        conv->kernel[i] = weight->sizes[2 + i];
+        conv->stride[i] = nth(node, "stride", i, 1);
+        conv->dilation[i] = nth(node, "dilation", i, 1);
+        conv->padding[i] = nth(node, "padding", i, 0);
+        const pl_arg *padding = pl_node_arg(node, "padding");
+        if (padding && padding->kind == PL_ARG_STRING)
+            conv->padding[i] = strcmp(padding->s, "same") == 0 ? conv->dilation[i] * (conv->kernel[i] - 1) / 2 : 0;
+    }
+    return true;
+}
+
+static bool same_conv(const pl_conv *a, const pl_conv *b) {
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* cudnn.benchmark: the first call of a shape tries every plan in one large block and empties the cache. */
+static bool first_call(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
+    for (size_t i = 0; i < e->tried_count; i++)
+        if (e->tried[i].pass == pass && same_conv(&e->tried[i].conv, conv)) return false;
+    void *grown = pl_arena_grow(e->tape->arena, e->tried, &e->tried_room, e->tried_count + 1, sizeof *e->tried);
+    if (!grown) {
+        e->failed = true;
+        return false;
+    }
+    e->tried = grown;
+    e->tried[e->tried_count].conv = *conv;
+    e->tried[e->tried_count++].pass = pass;
+    return true;
+}
+
+static void workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
+    const pl_tape_device *d = e->device;
+    if (d->conv_native(conv)) return;
+    e->tape->used_cudnn = true;
+    double doubt = 0;
+    if (conv->benchmark && first_call(e, conv, pass)) {
+        pl_scratch(e, d->conv_tried(conv, pass, d->cc_major, d->cc_minor, &doubt));
+        pl_cache_emptied(e);
+    }
+    pl_scratch(e, d->conv(conv, pass, d->cc_major, d->cc_minor, &doubt));
+}
+
+/* Edges: input, weight, bias. Saved: input, weight; rule: the pl_conv. */
+static void convolution_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    const pl_conv *conv = fn->rule;
+    pl_value *grad = grads[0], *x = fn->saved[0], *weight = fn->saved[1];
+    bool last = conv->channels_last;
+    bool in_format = last ? wants_channels_last(grad) || grad->sizes[1] == 1 : pl_is_contiguous(grad);
+    /* grad.contiguous(the kernel's format) */
+    pl_value *copy = in_format ? NULL : pl_new(e, (pl_dtype)grad->dtype, grad->dims, grad->sizes, NULL);
+    if (fn->edges[0].wanted) {
+        out[0] = pl_new_like(e, x, (pl_dtype)x->dtype);
+        workspace(e, conv, PL_CONV_BACKWARD_DATA);
+    }
+    if (fn->edges[1].wanted) {
+        out[1] = pl_new_like(e, weight, (pl_dtype)weight->dtype);
+        workspace(e, conv, PL_CONV_BACKWARD_WEIGHT);
+    }
+    if (fn->edge_count > 2 && fn->edges[2].wanted) {
+        out[2] = pl_new_flat(e, (pl_dtype)grad->dtype, grad->sizes[1]);
+        pl_reduce_scratch(e, copy ? copy : grad, ~2u, 4);
+    }
+    pl_drop(e, copy);
+}
+
+/* conv1d to conv3d, conv_transpose1d to 3d, convolution; `forward` of the row is "T" for the transposed ones. */
+void pl_run_convolution(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    static const char *const names[] = {"input", "weight", "bias"};
+    pl_value *v[3];
+    for (int i = 3; i-- > 0;) {
+        pl_value *value = pl_arg_value(e, node, names[i]);
+        v[i] = value && e->autocast ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
+    }
+    const pl_tensor *shape = pl_output_tensor(e, node, 0);
+    bool transposed = (op->forward && *op->forward == 'T') || pl_node_int(node, "transposed", 0) != 0;
+    pl_conv *conv = pl_arena_alloc(e->step_arena, sizeof *conv);
+    if (!conv) e->failed = true;
+    if (conv && v[0] && v[1] && shape && describe(e, node, v[0], v[1], shape, transposed, conv)) {
+        pl_value *x = conv->channels_last ? pl_hold(v[0]) : pl_contiguous(e, v[0]);
+        pl_value *w = conv->channels_last ? pl_hold(v[1]) : pl_contiguous(e, v[1]);
+        pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x->dtype, x);
+        workspace(e, conv, PL_CONV_FORWARD);
+        pl_value *inputs[3] = {x, w, v[2]};
+        pl_fn *fn = pl_fn_new(e, "ConvolutionBackward0", convolution_backward, v[2] ? 3 : 2, inputs, 1);
+        if (fn) {
+            fn->rule = conv;
+            pl_save(e, fn, x);
+            pl_save(e, fn, w);
+            pl_fn_output(fn, result, 0);
+        }
+        pl_drop(e, w);
+        pl_drop(e, x);
+        pl_set_output(e, node, 0, result);
+    }
+    for (int i = 0; i < 3; i++) pl_drop(e, v[i]);
+}

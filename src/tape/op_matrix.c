@@ -1,0 +1,463 @@
+/* op_matrix: matrix products, and the composites that are made of them (linear, matmul, einsum).
+ *
+ * Rules: aten/src/ATen/native/{Linear,LinearAlgebra}.cpp, native/cuda/Blas.cpp, derivatives.yaml and
+ * FunctionsManual.cpp (2.11). Gradients are computed in the alphabetical order of the arguments' names: mm makes
+ * mat2's before self's, addmm mat1's, mat2's, then the engine sums the bias's. cuBLAS takes one workspace a
+ * thread after the first output is allocated; addmm with a bias goes through cublasLt, which takes another. */
+#include "tape/operator.h"
+
+#include <string.h>
+
+static void keep_workspace(pl_eager *e, int64_t bytes, const char *what) {
+    uint8_t kind = e->kind;
+    const char *was = e->what;
+    e->kind = PL_WORKSPACE;
+    e->what = what;
+    pl_block_new(e, bytes); /* never freed */
+    e->kind = kind;
+    e->what = was;
+}
+
+void pl_blas(pl_eager *e) {
+    bool *taken = e->in_backward ? &e->blas_backward : &e->blas_forward;
+    if (*taken) return;
+    *taken = true;
+    e->tape->used_blas = true;
+    keep_workspace(e, e->device->cublas_bytes, "cublas workspace");
+}
+
+static void blas_lt(pl_eager *e) {
+    pl_blas(e);
+    if (e->blas_lt) return;
+    e->blas_lt = true;
+    keep_workspace(e, e->device->cublaslt_bytes, "cublasLt workspace");
+}
+
+static pl_value *matrix(pl_eager *e, pl_dtype dtype, int64_t rows, int64_t columns) {
+    return pl_new(e, dtype, 2, (int64_t[]){rows, columns}, NULL);
+}
+
+/* A product's operand must have one dimension of stride 1; what has not is copied
+ * (prepare_matrix_for_cublas). Returns the copy, or NULL. */
+static pl_value *operand_copy(pl_eager *e, const pl_value *m) {
+    int r = m->dims - 2, c = m->dims - 1;
+    bool rows = m->strides[c] == 1 && m->strides[r] >= (m->sizes[c] > 1 ? m->sizes[c] : 1);
+    bool columns = m->strides[r] == 1 && m->strides[c] >= (m->sizes[r] > 1 ? m->sizes[r] : 1);
+    if (rows || columns || m->elements == 0) return NULL;
+    return pl_new(e, (pl_dtype)m->dtype, m->dims, m->sizes, NULL);
+}
+
+/* ---- mm, addmm ---- */
+
+/* grad [n, p] of a product of mat1 [n, m] and mat2 [m, p], for one operand; column-major operands get a
+ * column-major gradient (mm_mat1_backward, mm_mat2_backward). */
+static pl_value *product_grad(pl_eager *e, const pl_edge *edge, pl_value *grad, pl_value *other) {
+    pl_value *g = operand_copy(e, grad), *o = operand_copy(e, other);
+    bool column_major = edge->strides[0] == 1 && edge->strides[1] == edge->sizes[0];
+    int64_t strides[2] = {column_major ? 1 : edge->sizes[1], column_major ? edge->sizes[0] : 1};
+    pl_value *result = pl_new(e, (pl_dtype)grad->dtype, 2, edge->sizes, strides);
+    pl_blas(e);
+    pl_drop(e, o);
+    pl_drop(e, g);
+    return result;
+}
+
+static void mm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    if (fn->edges[1].wanted) out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]]);
+    if (fn->edges[0].wanted) out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]]);
+}
+
+/* Edges: mat1, mat2, bias. */
+static void addmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    if (fn->edges[0].wanted) out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]]);
+    if (fn->edges[1].wanted) out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]]);
+    if (fn->edges[2].wanted) out[2] = pl_hold(grads[0]);
+}
+
+/* Saves a for b's gradient and b for a's; numbers: the slots of a and b. */
+static void save_product(pl_eager *e, pl_fn *fn, pl_value *a, pl_value *b) {
+    if (!fn) return;
+    fn->numbers = pl_arena_array(e->step_arena, 2, sizeof *fn->numbers);
+    if (!fn->numbers) {
+        e->failed = true;
+        return;
+    }
+    if (fn->edges[1].wanted) fn->numbers[0] = pl_save(e, fn, a);
+    if (fn->edges[0].wanted) fn->numbers[1] = pl_save(e, fn, b);
+}
+
+static pl_value *product(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
+    pl_value *result = matrix(e, (pl_dtype)a->dtype, a->sizes[0], b->sizes[1]);
+    pl_value *ca = operand_copy(e, a), *cb = operand_copy(e, b);
+    bool lt = bias && bias->dims == 1 && a->sizes[0] > 1 && a->sizes[1] > 1 && b->sizes[1] > 1;
+    if (lt) blas_lt(e);
+    else pl_blas(e);
+    pl_drop(e, cb);
+    pl_drop(e, ca);
+    pl_value *inputs[3] = {a, b, bias};
+    pl_fn *fn = bias ? pl_fn_new(e, "AddmmBackward0", addmm_backward, 3, inputs, 1)
+                     : pl_fn_new(e, "MmBackward0", mm_backward, 2, inputs, 1);
+    save_product(e, fn, a, b);
+    pl_fn_output(fn, result, 0);
+    return result;
+}
+
+pl_value *pl_mm(pl_eager *e, pl_value *a, pl_value *b) {
+    return product(e, NULL, a, b);
+}
+
+pl_value *pl_addmm(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
+    return product(e, bias, a, b);
+}
+
+/* ---- bmm ---- */
+
+static void bmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    for (int i = 1; i >= 0; i--) {
+        if (!fn->edges[i].wanted) continue;
+        pl_value *copy = operand_copy(e, grads[0]), *other = operand_copy(e, fn->saved[fn->numbers[1 - i]]);
+        out[i] = pl_new(e, (pl_dtype)grads[0]->dtype, 3, fn->edges[i].sizes, NULL);
+        pl_blas(e);
+        pl_drop(e, other);
+        pl_drop(e, copy);
+    }
+    if (fn->edge_count > 2 && fn->edges[2].wanted) out[2] = pl_hold(grads[0]);
+}
+
+static pl_value *batched(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
+    pl_value *result =
+        pl_new(e, (pl_dtype)a->dtype, 3, (int64_t[]){a->sizes[0], a->sizes[1], b->sizes[2]}, NULL);
+    pl_value *ca = operand_copy(e, a), *cb = operand_copy(e, b);
+    pl_blas(e);
+    pl_drop(e, cb);
+    pl_drop(e, ca);
+    pl_value *inputs[3] = {a, b, bias};
+    pl_fn *fn = pl_fn_new(e, bias ? "BaddbmmBackward0" : "BmmBackward0", bmm_backward, bias ? 3 : 2, inputs, 1);
+    save_product(e, fn, a, b);
+    pl_fn_output(fn, result, 0);
+    return result;
+}
+
+pl_value *pl_bmm(pl_eager *e, pl_value *a, pl_value *b) {
+    return batched(e, NULL, a, b);
+}
+
+/* ---- matmul ---- */
+
+/* should_fold: a [.., m] times a matrix is one product of all rows, if the larger side's batch dimensions lie in
+ * one run, or the other side wants a gradient. */
+static bool should_fold(const pl_value *a, const pl_value *b) {
+    const pl_value *big = a->dims >= b->dims ? a : b, *small = a->dims >= b->dims ? b : a;
+    if (!(big->dims >= 3 && small->dims <= 2)) return false;
+    if (small->needs_grad) return true;
+    if (a->dims == 2) return false;
+    if (big->elements == 0) return true;
+    for (int i = 0; i + 2 < big->dims; i++)
+        if (big->strides[i] != big->strides[i + 1] * big->sizes[i + 1]) return false;
+    return true;
+}
+
+/* a [.., m] folded to [rows, m] times b [m, p] or [m]. */
+static pl_value *fold_product(pl_eager *e, pl_value *a, pl_value *b) {
+    int64_t sizes[PL_MAX_DIMS], rows = 1;
+    for (int i = 0; i + 1 < a->dims; i++) rows *= sizes[i] = a->sizes[i];
+    pl_value *flat = pl_reshape(e, a, 2, (int64_t[]){rows, a->sizes[a->dims - 1]});
+    bool vector = b->dims == 1;
+    pl_value *column = vector ? pl_reshape(e, b, 2, (int64_t[]){b->sizes[0], 1}) : pl_hold(b);
+    pl_value *p = pl_mm(e, flat, column);
+    int dims = a->dims - (vector ? 1 : 0);
+    if (!vector) sizes[dims - 1] = b->sizes[1];
+    pl_value *result = pl_reshape(e, p, dims, sizes);
+    pl_drop(e, p);
+    pl_drop(e, column);
+    pl_drop(e, flat);
+    return result;
+}
+
+static pl_value *batched_matmul(pl_eager *e, pl_value *a, pl_value *b) {
+    int64_t batch[PL_MAX_DIMS], full[PL_MAX_DIMS];
+    int da = a->dims - 2, db = b->dims - 2, dims = da > db ? da : db;
+    int64_t count = 1;
+    for (int i = 0; i < dims; i++) {
+        int64_t x = i - (dims - da) >= 0 ? a->sizes[i - (dims - da)] : 1;
+        int64_t y = i - (dims - db) >= 0 ? b->sizes[i - (dims - db)] : 1;
+        count *= batch[i] = full[i] = x == 1 ? y : x;
+    }
+    pl_value *flat[2];
+    for (int k = 0; k < 2; k++) {
+        pl_value *m = k ? b : a;
+        full[dims] = m->sizes[m->dims - 2];
+        full[dims + 1] = m->sizes[m->dims - 1];
+        pl_value *wide = pl_expand(e, m, dims + 2, full);
+        flat[k] = pl_reshape(e, wide, 3, (int64_t[]){count, full[dims], full[dims + 1]});
+        pl_drop(e, wide);
+    }
+    pl_value *p = pl_bmm(e, flat[0], flat[1]);
+    batch[dims] = a->sizes[a->dims - 2];
+    batch[dims + 1] = b->sizes[b->dims - 1];
+    pl_value *result = pl_reshape(e, p, dims + 2, batch);
+    pl_drop(e, p);
+    pl_drop(e, flat[1]);
+    pl_drop(e, flat[0]);
+    return result;
+}
+
+pl_value *pl_matmul(pl_eager *e, pl_value *a, pl_value *b) {
+    if (a->dims == 0 || b->dims == 0 || a->dims + 2 > PL_MAX_DIMS || b->dims + 2 > PL_MAX_DIMS)
+        return pl_new_flat(e, (pl_dtype)a->dtype, -1);
+    if (a->dims == 2 && b->dims == 2) return pl_mm(e, a, b);
+    if (a->dims >= 2 && b->dims <= 2 && (a->dims == 2 || should_fold(a, b))) return fold_product(e, a, b);
+    if (a->dims <= 2 && b->dims >= 3 && should_fold(a, b)) { /* b^T a^T, transposed back */
+        pl_value *bt = pl_transpose(e, b, b->dims - 2, b->dims - 1);
+        pl_value *at = a->dims == 2 ? pl_transpose(e, a, 0, 1) : pl_hold(a);
+        pl_value *p = fold_product(e, bt, at);
+        pl_value *result = a->dims == 2 ? pl_transpose(e, p, p->dims - 2, p->dims - 1) : pl_hold(p);
+        pl_drop(e, p);
+        pl_drop(e, at);
+        pl_drop(e, bt);
+        return result;
+    }
+    /* Vectors become matrices for the product; the extra dimension goes again at the end. */
+    pl_value *ma = a->dims == 1 ? pl_reshape(e, a, 2, (int64_t[]){1, a->sizes[0]}) : pl_hold(a);
+    pl_value *mb = b->dims == 1 ? pl_reshape(e, b, 2, (int64_t[]){b->sizes[0], 1}) : pl_hold(b);
+    pl_value *p = ma->dims == 2 && mb->dims == 2 ? pl_mm(e, ma, mb) : batched_matmul(e, ma, mb);
+    if (a->dims == 1 || b->dims == 1) {
+        int64_t sizes[PL_MAX_DIMS];
+        int dims = 0;
+        for (int i = 0; i < p->dims; i++) {
+            bool extra = (a->dims == 1 && i == p->dims - 2) || (b->dims == 1 && i == p->dims - 1);
+            if (!extra) sizes[dims++] = p->sizes[i];
+        }
+        pl_value *view = pl_reshape(e, p, dims, sizes);
+        pl_drop(e, p);
+        p = view;
+    }
+    pl_drop(e, mb);
+    pl_drop(e, ma);
+    return p;
+}
+
+/* ---- linear ---- */
+
+/* The gradient of a sum goes to both sides. */
+static void pass_both(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    (void)e;
+    for (int i = 0; i < fn->edge_count; i++)
+        if (fn->edges[i].wanted) out[i] = pl_hold(grads[0]);
+}
+
+/* Linear.cpp: 2-d with bias, and contiguous 3-d with bias, are one addmm; the rest is matmul, then add_. */
+pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias) {
+    pl_value *wt = weight->dims == 2 ? pl_transpose(e, weight, 0, 1) : pl_hold(weight);
+    pl_value *result;
+    if (bias && x->dims == 2) {
+        result = pl_addmm(e, bias, x, wt);
+    } else if (bias && x->dims == 3 && pl_is_contiguous(x)) {
+        pl_drop(e, wt);
+        pl_value *flat = pl_reshape(e, x, 2, (int64_t[]){x->sizes[0] * x->sizes[1], x->sizes[2]});
+        wt = pl_transpose(e, weight, 0, 1);
+        pl_value *p = pl_addmm(e, bias, flat, wt);
+        result = pl_reshape(e, p, 3, (int64_t[]){x->sizes[0], x->sizes[1], weight->sizes[0]});
+        pl_drop(e, p);
+        pl_drop(e, flat);
+    } else {
+        result = pl_matmul(e, x, wt);
+        if (bias) { /* result.add_(bias) */
+            pl_value *sum = pl_alias_like(e, result);
+            pl_value *inputs[2] = {result, bias};
+            pl_fn_output(pl_fn_new(e, "AddBackward0", pass_both, 2, inputs, 1), sum, 0);
+            pl_drop(e, result);
+            result = sum;
+        }
+    }
+    pl_drop(e, wt);
+    return result;
+}
+
+/* ---- rows ---- */
+
+/* Arguments by name, cast down under autocast; later arguments are cast first, as the compiler of PyTorch's
+ * wrappers orders them. */
+static void take_args(pl_eager *e, const pl_node *node, int count, const char *const *names,
+                      pl_value **values) {
+    for (int i = count; i-- > 0;) {
+        pl_value *value = pl_arg_value(e, node, names[i]);
+        values[i] = value && e->autocast ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
+    }
+}
+
+static void drop_all(pl_eager *e, int count, pl_value **values) {
+    for (int i = 0; i < count; i++) pl_drop(e, values[i]);
+}
+
+void pl_run_linear(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    static const char *const names[] = {"input", "weight", "bias"};
+    pl_value *v[3];
+    take_args(e, node, 3, names, v);
+    if (v[0] && v[1]) pl_set_output(e, node, 0, pl_linear(e, v[0], v[1], v[2]));
+    drop_all(e, 3, v);
+}
+
+void pl_run_matmul(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *v[2];
+    static const char *const names[] = {"self", "other"}, *const tensors[] = {"tensor1", "tensor2"};
+    take_args(e, node, 2, pl_node_arg(node, "tensor1") ? tensors : names, v);
+    if (v[0] && v[1]) pl_set_output(e, node, 0, pl_matmul(e, v[0], v[1]));
+    drop_all(e, 2, v);
+}
+
+void pl_run_mm(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    static const char *const names[] = {"self", "mat2"};
+    pl_value *v[2];
+    take_args(e, node, 2, names, v);
+    if (v[0] && v[1] && v[0]->dims == 2 && v[1]->dims == 2) pl_set_output(e, node, 0, pl_mm(e, v[0], v[1]));
+    drop_all(e, 2, v);
+}
+
+void pl_run_bmm(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    static const char *const names[] = {"self", "mat2"};
+    pl_value *v[2];
+    take_args(e, node, 2, names, v);
+    if (v[0] && v[1] && v[0]->dims == 3 && v[1]->dims == 3) pl_set_output(e, node, 0, pl_bmm(e, v[0], v[1]));
+    drop_all(e, 2, v);
+}
+
+void pl_run_addmm(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    static const char *const names[] = {"self", "mat1", "mat2"};
+    pl_value *v[3];
+    take_args(e, node, 3, names, v);
+    if (v[0] && v[1] && v[2] && v[1]->dims == 2 && v[2]->dims == 2)
+        pl_set_output(e, node, 0, pl_addmm(e, v[0], v[1], v[2]));
+    drop_all(e, 3, v);
+}
+
+void pl_run_baddbmm(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    static const char *const names[] = {"self", "batch1", "batch2"};
+    pl_value *v[3];
+    take_args(e, node, 3, names, v);
+    if (v[0] && v[1] && v[2] && v[1]->dims == 3 && v[2]->dims == 3)
+        pl_set_output(e, node, 0, batched(e, v[0], v[1], v[2]));
+    drop_all(e, 3, v);
+}
+
+/* ---- einsum ---- */
+
+/* Linear.cpp's einsum of two operands: labels are sorted into batch, left only, right only and summed; operands
+ * are permuted and reshaped to [batch, left, sum] and [batch, sum, right], multiplied by bmm, and permuted to the
+ * output. Operands beyond two are multiplied in one after another. */
+typedef struct labels {
+    char of[3][PL_MAX_DIMS]; /* left, right, output */
+    int count[3];
+} labels;
+
+static bool has(const char *set, int count, char c) {
+    return memchr(set, c, (size_t)count) != NULL;
+}
+
+/* Labels of a pattern side, an ellipsis filled with capitals; false where they do not match the dimensions. */
+static bool read_labels(const char *text, const char *end, int dims, char *out, int *count) {
+    int n = 0, letters = 0;
+    for (const char *c = text; c < end; c++) letters += (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
+    for (const char *c = text; c < end; c++) {
+        if (*c == '.') {
+            for (int i = 0; i < dims - letters && n < PL_MAX_DIMS; i++) out[n++] = (char)('0' + 10 - (dims - letters) + i);
+            c += 2;
+        } else if (*c != ' ') {
+            if (n == PL_MAX_DIMS || has(out, n, *c)) return false; /* a diagonal */
+            out[n++] = *c;
+        }
+    }
+    *count = n;
+    return n == dims;
+}
+
+/* Permutes value so that `wanted` labels come in that order and reshapes to three dimensions. */
+static pl_value *arrange(pl_eager *e, pl_value *value, const char *own, const char *wanted, int count,
+                         const int64_t *three) {
+    int order[PL_MAX_DIMS];
+    for (int i = 0; i < count; i++) order[i] = (int)((const char *)memchr(own, wanted[i], (size_t)count) - own);
+    pl_value *turned = pl_permute(e, value, order);
+    pl_value *flat = pl_reshape(e, turned, 3, three);
+    pl_drop(e, turned);
+    return flat;
+}
+
+static pl_value *contract(pl_eager *e, pl_value *a, pl_value *b, const labels *l, const pl_tensor *out) {
+    char batch[PL_MAX_DIMS], left[PL_MAX_DIMS], right[PL_MAX_DIMS], sum[PL_MAX_DIMS], wanted[2 * PL_MAX_DIMS];
+    int nb = 0, nl = 0, nr = 0, ns = 0;
+    int64_t eb = 1, el = 1, er = 1, es = 1, sizes[PL_MAX_DIMS];
+    for (int i = 0; i < l->count[0]; i++) {
+        char c = l->of[0][i];
+        bool in_b = has(l->of[1], l->count[1], c), in_out = has(l->of[2], l->count[2], c);
+        if (in_b && in_out) batch[nb++] = c, eb *= a->sizes[i];
+        else if (in_b) sum[ns++] = c, es *= a->sizes[i];
+        else if (in_out) left[nl++] = c, el *= a->sizes[i];
+        else return NULL;
+    }
+    for (int i = 0; i < l->count[1]; i++) {
+        char c = l->of[1][i];
+        if (has(l->of[0], l->count[0], c)) continue;
+        if (!has(l->of[2], l->count[2], c)) return NULL;
+        right[nr++] = c;
+        er *= b->sizes[i];
+    }
+    memcpy(wanted, batch, (size_t)nb);
+    memcpy(wanted + nb, left, (size_t)nl);
+    memcpy(wanted + nb + nl, sum, (size_t)ns);
+    pl_value *fa = arrange(e, a, l->of[0], wanted, l->count[0], (int64_t[]){eb, el, es});
+    memcpy(wanted + nb, sum, (size_t)ns);
+    memcpy(wanted + nb + ns, right, (size_t)nr);
+    pl_value *fb = arrange(e, b, l->of[1], wanted, l->count[1], (int64_t[]){eb, es, er});
+    pl_value *p = pl_bmm(e, fa, fb);
+    memcpy(wanted + nb, left, (size_t)nl);
+    memcpy(wanted + nb + nl, right, (size_t)nr);
+    int dims = nb + nl + nr, order[PL_MAX_DIMS];
+    if (dims != out->dims) {
+        pl_drop(e, fb);
+        pl_drop(e, fa);
+        return p;
+    }
+    for (int i = 0; i < dims; i++) {
+        order[i] = (int)((const char *)memchr(wanted, l->of[2][i], (size_t)dims) - wanted);
+        sizes[order[i]] = out->sizes[i];
+    }
+    pl_value *wide = pl_reshape(e, p, dims, sizes);
+    pl_value *result = pl_permute(e, wide, order);
+    pl_drop(e, wide);
+    pl_drop(e, p);
+    pl_drop(e, fb);
+    pl_drop(e, fa);
+    return result;
+}
+
+void pl_run_einsum(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    const pl_arg *equation = pl_node_arg(node, "equation"), *tensors = pl_node_arg(node, "tensors");
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    const char *arrow = equation && equation->kind == PL_ARG_STRING ? strstr(equation->s, "->") : NULL;
+    const char *comma = arrow ? strchr(equation->s, ',') : NULL;
+    labels l = {0};
+    if (out && comma && comma < arrow && tensors && tensors->kind == PL_ARG_TENSORS && tensors->count == 2 &&
+        tensors->list[0] >= 0 && tensors->list[1] >= 0) {
+        pl_value *a = e->env[tensors->list[0]], *b = e->env[tensors->list[1]];
+        bool read = a && b && read_labels(equation->s, comma, a->dims, l.of[0], &l.count[0]) &&
+                    read_labels(comma + 1, arrow, b->dims, l.of[1], &l.count[1]) &&
+                    read_labels(arrow + 2, arrow + strlen(arrow), out->dims, l.of[2], &l.count[2]);
+        if (read) {
+            pl_dtype low = (pl_dtype)e->autocast;
+            pl_value *cb = low ? pl_autocast_to(e, b, low) : pl_hold(b);
+            pl_value *ca = low ? pl_autocast_to(e, a, low) : pl_hold(a);
+            pl_value *result = contract(e, ca, cb, &l, out);
+            if (result) pl_set_output(e, node, 0, result);
+            pl_drop(e, ca);
+            pl_drop(e, cb);
+            if (result) return;
+        }
+    }
+    pl_run_many(e, node, op);
+}

@@ -1,0 +1,279 @@
+/* op_norm: batch, layer, group, instance and RMS normalisation.
+ *
+ * Rules: aten/src/ATen/native/{Normalization,layer_norm,group_norm}.cpp, native/cudnn/BatchNorm.cpp,
+ * native/cuda/{Normalization.cuh,layer_norm_kernel.cu} (2.11); the scratch sizes were checked against operator
+ * traces (mlp-0002, tv-convnext_tiny-0, hf-wav2vec2-base-0; 2026-11-15, PyTorch 2.11, H200). */
+#include "tape/operator.h"
+
+static int64_t div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t last_power2(int64_t n) {
+    int64_t p = 1;
+    while (p * 2 <= n) p *= 2;
+    return p;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Statistics are kept in float32 where the input is half. */
+static pl_dtype statistics_dtype(pl_dtype dtype) {
+    return dtype == PL_DT_F16 || dtype == PL_DT_BF16 ? PL_DT_F32 : dtype;
+}
+
+/* ---- batch norm ---- */
+
+/* Normalization.cuh's flexible_launch_configs: how many blocks share one channel's sum when channels are the
+ * fastest dimension; fewer than 8 are not used. */
+static int64_t staged_blocks(int64_t reduced, int64_t channels) {
+    int64_t bx = smaller(last_power2(channels), 32);
+    int64_t by = smaller(last_power2(div_up(reduced, 16)), 512 / bx);
+    int64_t grid = smaller(div_up(reduced, by * 16), 128);
+    return grid < 8 ? 1 : grid;
+}
+
+static bool channels_fastest(const pl_value *x) {
+    return x->dims >= 2 && x->strides[1] == 1 && x->sizes[1] > 1;
+}
+
+/* Partial sums of `values` numbers a channel, and the blocks' semaphores. */
+static void stage(pl_eager *e, const pl_value *x, int values) {
+    int64_t channels = x->sizes[1], blocks = staged_blocks(x->elements / channels, channels);
+    if (!channels_fastest(x) || blocks <= 1) return;
+    uint8_t kind = e->kind;
+    e->kind = PL_WORKSPACE;
+    int32_t staging = pl_block_new(e, values * channels * blocks * 4);
+    int32_t semaphores = pl_block_new(e, 4 * div_up(channels, 32));
+    pl_block_gone(e, semaphores);
+    pl_block_gone(e, staging);
+    e->kind = kind;
+}
+
+enum { BN_INPUT, BN_WEIGHT, BN_BIAS }; /* edges */
+
+/* numbers: [0] 1 for cuDNN. Saved: input, weight, mean, inverse deviation. */
+static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    pl_value *grad = grads[0], *input = fn->saved[0];
+    int64_t channels = input->sizes[1];
+    const pl_edge *weight = &fn->edges[BN_WEIGHT], *bias = &fn->edges[BN_BIAS];
+    pl_value *copy = NULL;
+    if (fn->numbers[0]) {
+        bool same = true;
+        for (int i = 0; i < grad->dims; i++)
+            same &= grad->sizes[i] == 1 || grad->strides[i] == input->strides[i];
+        if (!same) copy = pl_new_like(e, input, (pl_dtype)grad->dtype);
+        if (fn->edges[BN_INPUT].wanted || weight->wanted) {
+            pl_value *dx = pl_new_like(e, input, (pl_dtype)input->dtype);
+            pl_value *dw = pl_new_flat(e, PL_DT_F32, channels), *db = pl_new_flat(e, PL_DT_F32, channels);
+            if (fn->edges[BN_INPUT].wanted) out[BN_INPUT] = dx;
+            else pl_drop(e, dx);
+            if (weight->wanted) out[BN_WEIGHT] = dw;
+            else pl_drop(e, dw);
+            if (bias->wanted) out[BN_BIAS] = db;
+            else pl_drop(e, db);
+        }
+        pl_drop(e, copy);
+        return;
+    }
+    pl_value *sum = pl_new_flat(e, PL_DT_F32, channels), *product = pl_new_flat(e, PL_DT_F32, channels);
+    if (weight->wanted) out[BN_WEIGHT] = pl_new_flat(e, (pl_dtype)weight->dtype, channels);
+    if (bias->wanted) out[BN_BIAS] = pl_new_flat(e, (pl_dtype)bias->dtype, channels);
+    stage(e, input, 2);
+    if (fn->edges[BN_INPUT].wanted) out[BN_INPUT] = pl_new_like(e, input, (pl_dtype)input->dtype);
+    pl_drop(e, product);
+    pl_drop(e, sum);
+}
+
+/* Normalization.cpp, _select_batch_norm_backend. */
+static bool batch_norm_on_cudnn(const pl_value *x, const pl_value *weight, double eps, bool training) {
+    return weight && x->dims >= 3 && x->dtype != PL_DT_BF16 && weight->dtype != PL_DT_BF16 &&
+           (x->dtype != PL_DT_F16 || weight->dtype == PL_DT_F32) && x->dtype != PL_DT_F64 &&
+           x->sizes[0] <= (training ? 880801 : 65535) && eps >= 1e-5 && x->elements <= INT32_MAX;
+}
+
+static pl_value *batch_norm(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias,
+                            bool training, double eps) {
+    int64_t channels = x->dims > 1 ? x->sizes[1] : 1;
+    pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
+    bool cudnn = batch_norm_on_cudnn(x, weight, eps, training);
+    pl_value *mean = pl_new_flat(e, PL_DT_F32, training ? channels : 0);
+    pl_value *deviation = pl_new_flat(e, PL_DT_F32, training ? channels : 0);
+    if (training && !cudnn) stage(e, x, 4);
+    if (cudnn) e->tape->used_cudnn = true;
+    pl_value *inputs[3] = {x, weight, bias};
+    pl_fn *fn = pl_fn_new(e, cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0", batch_norm_backward,
+                          3, inputs, 1);
+    if (fn) {
+        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
+        if (!fn->numbers) {
+            e->failed = true;
+            return result;
+        }
+        fn->numbers[0] = cudnn;
+        pl_save(e, fn, x);
+        if (weight) pl_save(e, fn, weight);
+        pl_save(e, fn, mean);
+        pl_save(e, fn, deviation);
+        pl_fn_output(fn, result, 0);
+    }
+    pl_drop(e, deviation);
+    pl_drop(e, mean);
+    return result;
+}
+
+void pl_run_batch_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *x = pl_arg_value(e, node, "input");
+    if (!x || x->dims < 2 || x->sizes[1] == 0) return;
+    pl_value *result = batch_norm(e, x, pl_arg_value(e, node, "weight"), pl_arg_value(e, node, "bias"),
+                                  pl_node_int(node, "training", 1) != 0, pl_node_float(node, "eps", 1e-5));
+    pl_set_output(e, node, 0, result);
+}
+
+/* instance_norm is a batch norm of [1, N*C, ...], its weights repeated N times. */
+void pl_run_instance_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *x = pl_arg_value(e, node, "input");
+    if (!x || x->dims < 3 || x->dims > PL_MAX_DIMS) return;
+    int64_t sizes[PL_MAX_DIMS];
+    for (int i = 0; i < x->dims; i++) sizes[i] = x->sizes[i];
+    sizes[0] = 1;
+    sizes[1] = x->sizes[0] * x->sizes[1];
+    pl_value *flat = pl_reshape(e, x, x->dims, sizes), *repeated[2] = {0};
+    const char *const names[2] = {"weight", "bias"};
+    for (int i = 0; i < 2; i++) {
+        pl_value *w = pl_arg_value(e, node, names[i]);
+        if (!w) continue;
+        pl_value *wide = pl_expand(e, w, 2, (int64_t[]){x->sizes[0], x->sizes[1]});
+        pl_value *copy = pl_clone(e, wide);
+        repeated[i] = pl_reshape(e, copy, 1, &sizes[1]);
+        pl_drop(e, copy);
+        pl_drop(e, wide);
+    }
+    pl_value *y = batch_norm(e, flat, repeated[0], repeated[1], true, pl_node_float(node, "eps", 1e-5));
+    pl_set_output(e, node, 0, pl_reshape(e, y, x->dims, x->sizes));
+    pl_drop(e, y);
+    pl_drop(e, repeated[0]);
+    pl_drop(e, repeated[1]);
+    pl_drop(e, flat);
+}
+
+/* ---- layer norm ---- */
+
+/* Edges: input, weight, bias. Saved: input, mean, rstd, weight. */
+static void layer_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    pl_value *grad = grads[0], *input = fn->saved[0];
+    int64_t rows = fn->saved[1]->elements, width = rows ? input->elements / rows : 0;
+    pl_value *g = pl_is_contiguous(grad) ? NULL : pl_new(e, (pl_dtype)grad->dtype, grad->dims, grad->sizes, NULL);
+    pl_value *x = pl_is_contiguous(input) ? NULL : pl_new(e, (pl_dtype)input->dtype, input->dims, input->sizes, NULL);
+    if (fn->edges[0].wanted) out[0] = pl_new(e, (pl_dtype)input->dtype, input->dims, input->sizes, NULL);
+    for (int i = 1; i < fn->edge_count; i++)
+        if (fn->edges[i].wanted) out[i] = pl_new(e, (pl_dtype)fn->edges[i].dtype, fn->edges[i].dims, fn->edges[i].sizes, NULL);
+    /* Many short rows: blocks along the rows leave partial sums, added up by a sum. */
+    bool weights = fn->edge_count > 1 && (fn->edges[1].wanted || (fn->edge_count > 2 && fn->edges[2].wanted));
+    if (weights && rows > 64 * 1024 && width / 32 < e->device->sms / 2) {
+        int64_t parts = rows / (rows > 256 * 1024 ? 32 : 16);
+        uint8_t kind = e->kind;
+        e->kind = PL_WORKSPACE;
+        int32_t a = pl_block_new(e, parts * width * 4), b = fn->edge_count > 2 ? pl_block_new(e, parts * width * 4) : 0;
+        pl_block_gone(e, b);
+        pl_block_gone(e, a);
+        e->kind = kind;
+    }
+    pl_drop(e, x);
+    pl_drop(e, g);
+}
+
+static void run_layer_norm(pl_eager *e, const pl_node *node, bool rms) {
+    pl_value *given = pl_arg_value(e, node, "input");
+    const pl_arg *shape = pl_node_arg(node, "normalized_shape");
+    if (!given) return;
+    pl_value *weight = pl_arg_value(e, node, "weight"), *bias = pl_arg_value(e, node, "bias");
+    pl_value *x = e->autocast ? pl_autocast_to(e, given, PL_DT_F32) : pl_hold(given);
+    int64_t width = 1;
+    for (int i = 0; shape && shape->kind == PL_ARG_INTS && i < (int)shape->count && i < x->dims; i++)
+        width *= x->sizes[x->dims - 1 - i];
+    int64_t rows = width ? x->elements / width : 0;
+    pl_value *contiguous = pl_is_contiguous(x) ? NULL : pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
+    pl_value *result = pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
+    pl_value *mean = rms ? NULL : pl_new_flat(e, statistics_dtype((pl_dtype)x->dtype), rows);
+    pl_value *rstd = pl_new_flat(e, statistics_dtype((pl_dtype)x->dtype), rows);
+    pl_drop(e, contiguous);
+    pl_value *inputs[3] = {x, weight, bias};
+    pl_fn *fn = pl_fn_new(e, rms ? "FusedRmsNormBackward0" : "NativeLayerNormBackward0", layer_norm_backward, rms ? 2 : 3, inputs, 1);
+    if (fn) {
+        pl_save(e, fn, x);
+        pl_save(e, fn, rstd);
+        if (mean) pl_save(e, fn, mean);
+        if (weight) pl_save(e, fn, weight);
+        pl_fn_output(fn, result, 0);
+    }
+    pl_drop(e, rstd);
+    pl_drop(e, mean);
+    pl_drop(e, x);
+    pl_set_output(e, node, 0, result);
+}
+
+void pl_run_layer_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    run_layer_norm(e, node, false);
+}
+
+/* rms_norm on CUDA: one fused kernel that keeps the input and the inverse root (2.9 and later; layer_norm.cpp). */
+void pl_run_rms_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    run_layer_norm(e, node, true);
+}
+
+/* ---- group norm ---- */
+
+/* Saved: input, mean, rstd, weight. Scratch: sums a channel and a sample (two), and two a group. */
+static void group_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    pl_value *input = fn->saved[0];
+    int64_t channels = input->sizes[1], samples = input->sizes[0];
+    pl_value *g = pl_is_contiguous(grads[0]) ? NULL : pl_new(e, (pl_dtype)grads[0]->dtype, input->dims, input->sizes, NULL);
+    if (fn->edges[0].wanted) out[0] = pl_new_like(e, input, (pl_dtype)input->dtype);
+    for (int i = 1; i < 3; i++)
+        if (fn->edges[i].wanted) out[i] = pl_new_flat(e, (pl_dtype)fn->edges[i].dtype, channels);
+    pl_value *ds = pl_new_flat(e, PL_DT_F32, samples * channels), *db = pl_new_flat(e, PL_DT_F32, samples * channels);
+    pl_value *c1 = pl_new_flat(e, PL_DT_F32, samples * channels);
+    pl_value *c2 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements), *c3 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements);
+    pl_drop(e, c3);
+    pl_drop(e, c2);
+    pl_drop(e, c1);
+    pl_drop(e, db);
+    pl_drop(e, ds);
+    pl_drop(e, g);
+}
+
+void pl_run_group_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *given = pl_arg_value(e, node, "input");
+    if (!given || given->dims < 2) return;
+    pl_value *weight = pl_arg_value(e, node, "weight"), *bias = pl_arg_value(e, node, "bias");
+    pl_value *cast = e->autocast ? pl_autocast_to(e, given, PL_DT_F32) : pl_hold(given);
+    pl_value *x = e->training->channels_last ? pl_hold(cast) : pl_contiguous(e, cast);
+    int64_t groups = x->sizes[0] * pl_node_int(node, "num_groups", 1);
+    pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
+    pl_value *mean = pl_new_flat(e, (pl_dtype)x->dtype, groups), *rstd = pl_new_flat(e, (pl_dtype)x->dtype, groups);
+    pl_value *a = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]), *b = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]);
+    pl_drop(e, b);
+    pl_drop(e, a);
+    pl_value *inputs[3] = {x, weight, bias};
+    pl_fn *fn = pl_fn_new(e, "NativeGroupNormBackward0", group_norm_backward, 3, inputs, 1);
+    if (fn) {
+        pl_save(e, fn, x);
+        pl_save(e, fn, mean);
+        pl_save(e, fn, rstd);
+        if (weight) pl_save(e, fn, weight);
+        pl_fn_output(fn, result, 0);
+    }
+    pl_drop(e, rstd);
+    pl_drop(e, mean);
+    pl_drop(e, x);
+    pl_drop(e, cast);
+    pl_set_output(e, node, 0, result);
+}

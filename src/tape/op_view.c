@@ -1,0 +1,370 @@
+/* op_view: operators that look at a storage in another way, and the copies they fall back to.
+ *
+ * Rules: aten/src/ATen/native/TensorShape.cpp, tools/autograd/derivatives.yaml (2.11). A view costs nothing in
+ * either direction, except where a gradient cannot be viewed back (reshape copies it) or covers only a part
+ * (slice, select: a zeroed whole is allocated). */
+#include "tape/operator.h"
+
+#include <string.h>
+
+static int64_t wrap(int64_t dim, int dims) {
+    return dim < 0 ? dim + dims : dim;
+}
+
+static int dim_arg(const pl_node *node, const char *name, int64_t otherwise, int dims) {
+    int64_t dim = wrap(pl_node_int(node, name, otherwise), dims);
+    return dim < 0 || dim >= dims ? 0 : (int)dim;
+}
+
+/* ---- reshape ---- */
+
+/* grad.reshape(the input's sizes): a view where strides allow, else a copy. */
+static pl_value *reshape_raw(pl_eager *e, pl_value *value, int dims, const int64_t *sizes) {
+    int64_t strides[PL_MAX_DIMS];
+    if (pl_view_strides(value, dims, sizes, strides)) return pl_alias(e, value, dims, sizes, strides);
+    return pl_new(e, value->dtype, dims, sizes, NULL);
+}
+
+static void view_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    const pl_edge *edge = &fn->edges[0];
+    out[0] = reshape_raw(e, grads[0], edge->dims, edge->sizes);
+}
+
+static pl_value *view_of(pl_eager *e, pl_value *value, int dims, const int64_t *sizes,
+                         const int64_t *strides) {
+    pl_value *view = pl_alias(e, value, dims, sizes, strides);
+    pl_fn_output(pl_fn_new(e, "ViewBackward0", view_backward, 1, &value, 1), view, 0);
+    return view;
+}
+
+static void pass_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    (void)e;
+    (void)fn;
+    out[0] = pl_hold(grads[0]);
+}
+
+pl_value *pl_clone(pl_eager *e, pl_value *value) {
+    pl_value *copy = pl_new(e, value->dtype, value->dims, value->sizes, NULL);
+    pl_fn_output(pl_fn_new(e, "CloneBackward0", pass_backward, 1, &value, 1), copy, 0);
+    return copy;
+}
+
+pl_value *pl_contiguous(pl_eager *e, pl_value *value) {
+    return pl_is_contiguous(value) ? pl_hold(value) : pl_clone(e, value);
+}
+
+pl_value *pl_reshape(pl_eager *e, pl_value *value, int dims, const int64_t *sizes) {
+    int64_t strides[PL_MAX_DIMS];
+    if (pl_same_sizes(value, dims, sizes)) return view_of(e, value, dims, sizes, value->strides);
+    if (pl_view_strides(value, dims, sizes, strides)) return view_of(e, value, dims, sizes, strides);
+    pl_value *copy = pl_clone(e, value);
+    pl_value *view = view_of(e, copy, dims, sizes, NULL);
+    pl_drop(e, copy);
+    return view;
+}
+
+void pl_run_view(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    if (!in || !out) return;
+    pl_set_output(e, node, 0, pl_reshape(e, in, out->dims, out->sizes));
+}
+
+/* ---- permutations ---- */
+
+static void permute_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    const pl_value *g = grads[0];
+    int64_t sizes[PL_MAX_DIMS] = {0}, strides[PL_MAX_DIMS] = {0};
+    for (int i = 0; i < g->dims; i++) {
+        sizes[fn->numbers[i]] = g->sizes[i];
+        strides[fn->numbers[i]] = g->strides[i];
+    }
+    out[0] = pl_alias(e, g, g->dims, sizes, strides);
+}
+
+pl_value *pl_permute(pl_eager *e, pl_value *value, const int *order) {
+    int64_t sizes[PL_MAX_DIMS], strides[PL_MAX_DIMS];
+    for (int i = 0; i < value->dims; i++) {
+        sizes[i] = value->sizes[order[i]];
+        strides[i] = value->strides[order[i]];
+    }
+    pl_value *view = pl_alias(e, value, value->dims, sizes, strides);
+    pl_fn *fn = pl_fn_new(e, "PermuteBackward0", permute_backward, 1, &value, 1);
+    if (fn) {
+        fn->numbers = pl_arena_array(e->step_arena, value->dims, sizeof *fn->numbers);
+        if (!fn->numbers) {
+            e->failed = true;
+            return view;
+        }
+        for (int i = 0; i < value->dims; i++) fn->numbers[i] = order[i];
+        pl_fn_output(fn, view, 0);
+    }
+    return view;
+}
+
+pl_value *pl_transpose(pl_eager *e, pl_value *value, int a, int b) {
+    int order[PL_MAX_DIMS];
+    for (int i = 0; i < value->dims; i++) order[i] = i;
+    if (value->dims > 0) {
+        order[a] = b;
+        order[b] = a;
+    }
+    return pl_permute(e, value, order);
+}
+
+/* transpose, t, permute, movedim, swapaxes: which, the arguments tell. */
+void pl_run_permute(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    pl_value *in = pl_arg_at(e, node, 0);
+    if (!in) return;
+    int order[PL_MAX_DIMS], dims = in->dims;
+    for (int i = 0; i < dims; i++) order[i] = i;
+    const pl_arg *list = pl_node_arg(node, "dims");
+    const pl_arg *from = pl_node_arg(node, "source"), *to = pl_node_arg(node, "destination");
+    if (list && list->kind == PL_ARG_INTS && (int)list->count == dims) {
+        uint32_t seen = 0;
+        for (int i = 0; i < dims; i++) {
+            int64_t d = wrap(list->ints[i], dims);
+            if (d < 0 || d >= dims || seen >> d & 1) return pl_run_view(e, node, op);
+            seen |= 1u << d;
+            order[i] = (int)d;
+        }
+    } else if (from && to) {
+        int64_t f[PL_MAX_DIMS], t[PL_MAX_DIMS];
+        uint32_t n = from->kind == PL_ARG_INTS ? from->count : 1, taken = 0, placed = 0;
+        if (n > PL_MAX_DIMS || (to->kind == PL_ARG_INTS && to->count != n)) return;
+        for (int i = 0; i < dims; i++) order[i] = -1;
+        for (uint32_t i = 0; i < n; i++) {
+            f[i] = wrap(from->kind == PL_ARG_INTS ? from->ints[i] : from->i, dims);
+            t[i] = wrap(to->kind == PL_ARG_INTS ? to->ints[i] : to->i, dims);
+            if (f[i] < 0 || f[i] >= dims || t[i] < 0 || t[i] >= dims) return;
+            order[t[i]] = (int)f[i];
+            taken |= 1u << f[i];
+            placed |= 1u << t[i];
+        }
+        for (int i = 0, k = 0; i < dims; i++) {
+            if (placed >> i & 1) continue;
+            while (k < dims && taken >> k & 1) k++;
+            order[i] = k < dims ? k++ : 0;
+        }
+    } else if (dims >= 2) {
+        bool named = pl_node_arg(node, "dim0") != NULL;
+        int a = named ? dim_arg(node, "dim0", 0, dims)
+                      : dim_arg(node, "axis0", op->forward && *op->forward == 'm' ? -2 : 0, dims);
+        int b = named ? dim_arg(node, "dim1", 1, dims)
+                      : dim_arg(node, "axis1", op->forward && *op->forward == 'm' ? -1 : 1, dims);
+        order[a] = b;
+        order[b] = a;
+    }
+    pl_set_output(e, node, 0, pl_permute(e, in, order));
+}
+
+/* ---- expand ---- */
+
+pl_value *pl_expand(pl_eager *e, pl_value *value, int dims, const int64_t *sizes) {
+    int64_t strides[PL_MAX_DIMS];
+    int leading = dims - value->dims;
+    for (int i = 0; i < dims; i++) {
+        bool own = i >= leading && value->sizes[i - leading] == sizes[i];
+        strides[i] = own ? value->strides[i - leading] : 0;
+    }
+    pl_value *view = pl_alias(e, value, dims, sizes, strides);
+    /* The engine sums the gradient back to the input's sizes. */
+    pl_fn_output(pl_fn_new(e, "ExpandBackward0", pass_backward, 1, &value, 1), view, 0);
+    return view;
+}
+
+void pl_run_expand(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    if (in && out && out->dims >= in->dims)
+        pl_set_output(e, node, 0, pl_expand(e, in, out->dims, out->sizes));
+}
+
+/* ---- parts of a tensor ---- */
+
+/* slice_backward, select_backward and their like: a zeroed whole. */
+static void whole_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    const pl_edge *edge = &fn->edges[0];
+    out[0] = pl_new(e, grads[0]->dtype, edge->dims, edge->sizes, NULL);
+}
+
+static void set_part(pl_eager *e, const pl_node *node, pl_value *in, const int64_t *strides) {
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    pl_value *part = pl_alias(e, in, out->dims, out->sizes, strides);
+    pl_fn_output(pl_fn_new(e, "SliceBackward0", whole_backward, 1, &in, 1), part, 0);
+    pl_set_output(e, node, 0, part);
+}
+
+void pl_run_slice(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    if (!in || !out || out->dims != in->dims) return;
+    int64_t strides[PL_MAX_DIMS];
+    memcpy(strides, in->strides, (size_t)in->dims * sizeof *strides);
+    if (in->dims > 0) {
+        int dim = dim_arg(node, "dim", 0, in->dims);
+        strides[dim] *= pl_node_int(node, "step", 1);
+    }
+    if (pl_same_sizes(in, out->dims, out->sizes)) { /* x[:]: backward still allocates a whole */
+        set_part(e, node, in, in->strides);
+        return;
+    }
+    set_part(e, node, in, strides);
+}
+
+void pl_run_select(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    if (!in || !out || out->dims + 1 != in->dims) return;
+    int dim = dim_arg(node, "dim", 0, in->dims);
+    int64_t strides[PL_MAX_DIMS];
+    for (int i = 0; i < out->dims; i++) strides[i] = in->strides[i < dim ? i : i + 1];
+    set_part(e, node, in, strides);
+}
+
+/* diagonal, unfold, as_strided: strides as the graph has them. */
+void pl_run_strided(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    if (in && out) set_part(e, node, in, out->strides);
+}
+
+/* split, chunk, unbind: one function with many outputs; backward joins their gradients (cat, stack), zeros in
+ * place of what did not arrive. */
+static void join_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    const pl_edge *edge = &fn->edges[0];
+    pl_dtype dtype = PL_DT_F32;
+    for (int i = 0; i < fn->output_count; i++)
+        if (grads[i]) dtype = (pl_dtype)grads[i]->dtype;
+    /* numbers: [0] bytes of one missing part, in elements */
+    pl_value *zeros[256];
+    int missing = 0;
+    for (int i = 0; i < fn->output_count; i++)
+        if (!grads[i] && fn->numbers) zeros[missing++] = pl_new_flat(e, dtype, fn->numbers[i]);
+    out[0] = pl_new(e, dtype, edge->dims, edge->sizes, NULL);
+    while (missing > 0) pl_drop(e, zeros[--missing]);
+}
+
+static void split_into(pl_eager *e, const pl_node *node, pl_value *in, int removed) {
+    uint32_t count = node->output_count < 255 ? node->output_count : 255;
+    pl_fn *fn = pl_fn_new(e, removed < 0 ? "SplitBackward0" : "UnbindBackward0", join_backward, 1, &in, (int)count);
+    if (fn) {
+        fn->numbers = pl_arena_array(e->step_arena, count, sizeof *fn->numbers);
+        if (!fn->numbers) e->failed = true;
+    }
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        const pl_tensor *out = pl_output_tensor(e, node, k);
+        if (!out) continue;
+        int64_t strides[PL_MAX_DIMS];
+        for (int i = 0; i < out->dims; i++) {
+            int from = removed >= 0 && i >= removed ? i + 1 : i;
+            strides[i] = from < in->dims ? in->strides[from] : 1;
+        }
+        pl_value *part = pl_alias(e, in, out->dims, out->sizes, strides);
+        if (k < count) {
+            if (fn && fn->numbers) fn->numbers[k] = part->elements;
+            pl_fn_output(fn, part, (int)k);
+        }
+        pl_set_output(e, node, k, part);
+    }
+}
+
+void pl_run_split(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    if (in) split_into(e, node, in, -1);
+}
+
+void pl_run_unbind(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    if (in && in->dims > 0) split_into(e, node, in, dim_arg(node, "dim", 0, in->dims));
+}
+
+/* ---- the same tensor, or a copy ---- */
+
+void pl_run_alias(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    if (in) pl_set_output(e, node, 0, pl_hold(in));
+}
+
+void pl_run_detach(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    if (in) pl_set_output(e, node, 0, pl_alias_like(e, in));
+}
+
+void pl_run_clone(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    if (!in) return;
+    pl_value *copy = pl_new_output(e, node, 0, (pl_dtype)in->dtype, in);
+    pl_fn_output(pl_fn_new(e, "CloneBackward0", pass_backward, 1, &in, 1), copy, 0);
+    pl_set_output(e, node, 0, copy);
+}
+
+void pl_run_contiguous(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    if (in) pl_set_output(e, node, 0, pl_contiguous(e, in));
+}
+
+/* Which type x.to(...) means in this run. The graph has the type it meant at export; under autocast, or in
+ * another precision, x.to(input_dtype) means whatever its module was given now, x.to(other.device) no type at
+ * all. Casts that changed the type at export, and lines that name a type, mean what the graph says. */
+static bool names_a_type(const char *source) {
+    static const char *const names[] = {"float32", "float16", "float()", "half()", "torch.float", "double"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strstr(source, names[i])) return true;
+    return false;
+}
+
+static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node);
+
+static pl_dtype to_dtype(pl_eager *e, const pl_node *node, const pl_value *in) {
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    if (!out) return (pl_dtype)in->dtype;
+    const pl_tensor *was = &e->graph->tensors[node->args[0].tensor];
+    bool changed = was->dtype != out->dtype, as_exported = !e->autocast && was->dtype == in->dtype;
+    if (!pl_dtype_is_float(out->dtype) || as_exported || !strstr(node->source, ".to(")) return out->dtype;
+    if (strstr(node->source, "dtype)") && !names_a_type(node->source)) return module_input_dtype(e, node);
+    return changed || names_a_type(node->source) ? out->dtype : (pl_dtype)in->dtype;
+}
+
+/* The type of the tensor that a module's call was first given: the first argument of its first node that was
+ * made outside it. */
+static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node) {
+    int32_t at = (int32_t)(node - e->graph->nodes);
+    int32_t first = at;
+    while (first > 0 && e->graph->nodes[first - 1].module == node->module) first--;
+    for (int32_t i = first; i <= at; i++) {
+        const pl_node *n = &e->graph->nodes[i];
+        int32_t id = n->arg_count && n->args[0].kind == PL_ARG_TENSOR ? n->args[0].tensor : -1;
+        if (id < 0 || e->graph->tensors[id].role != PL_ROLE_VALUE) continue;
+        if (e->graph->tensors[id].producer < first && e->env[id] && pl_dtype_is_float(e->env[id]->dtype))
+            return (pl_dtype)e->env[id]->dtype;
+    }
+    return PL_DT_UNKNOWN;
+}
+
+/* to, type_as, float, half, _to_copy. */
+void pl_run_to(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *in = pl_arg_at(e, node, 0);
+    if (!in) return;
+    const pl_value *other = pl_arg_at(e, node, 1);
+    pl_dtype dtype = other ? (pl_dtype)other->dtype : to_dtype(e, node, in);
+    if (dtype == PL_DT_UNKNOWN) dtype = (pl_dtype)in->dtype;
+    bool copy = pl_node_int(node, "copy", 0) != 0;
+    if (in->dtype == dtype && copy) {
+        pl_run_clone(e, node, op);
+        return;
+    }
+    pl_set_output(e, node, 0, pl_to(e, in, dtype));
+}

@@ -1,0 +1,114 @@
+/* operator: the table of what each operator allocates, keeps for backward and allocates there.
+ *
+ * A row covers every overload of its name ("mul" is aten.mul.Tensor and aten.mul.Scalar) unless a row names one
+ * ("add.Tensor"), and its in-place form ("mul_") unless that has a row. Most rows are two short strings, read by
+ * rule.c:
+ *
+ *   forward   what the operator allocates, in order
+ *     o  its output (each of them)          t  scratch like the output, freed at the end
+ *     i  an int64 tensor like the output    m  a bool tensor like the output    (i, m: kept if saved as x)
+ *     =  nothing: the output is its first argument as it is
+ *   backward  one part an argument, by position, parted by '|':  SAVED:FORMULA
+ *     saved, if the argument wants a gradient:  a b c d  the arguments   r  the result   x  the i or m above
+ *     formula, what is allocated to make the gradient, in order:
+ *       g  nothing: the gradient is passed on       n  the gradient, like the output's gradient
+ *       N  the gradient, like the argument          t T  scratch like the output's gradient, like the argument
+ *       m M  the same as bool                       v  nothing: a view of the output's gradient, expanded
+ *       f F  the same in float32
+ *       -  frees the oldest scratch (all of it is freed at the end)
+ *     an empty part: no gradient.
+ * Gradients of a broadcast argument are then summed, and cast, by the engine. */
+#ifndef PL_TAPE_OPERATOR_H
+#define PL_TAPE_OPERATOR_H
+
+#include "tape/eager.h"
+
+typedef struct pl_operator pl_operator;
+typedef void pl_run(pl_eager *e, const pl_node *node, const pl_operator *op);
+
+/* What autocast does with an operator's floating-point arguments
+ * (aten/src/ATen/autocast_mode.h, 2.11). */
+typedef enum pl_cast_rule {
+    PL_CAST_NONE,    /* runs in the type it is given */
+    PL_CAST_LOWER,   /* bf16 or fp16 */
+    PL_CAST_FLOAT,   /* fp32 */
+    PL_CAST_PROMOTE, /* the widest of its arguments */
+} pl_cast_rule;
+
+struct pl_operator {
+    const char *name;
+    pl_run *run; /* NULL: by the two strings */
+    pl_cast_rule autocast;
+    const char *forward, *backward;
+    const char *source; /* where the rule was read or measured */
+};
+
+/* The row of a node's target ("aten.mul.Tensor"), or NULL. */
+const pl_operator *pl_operator_find(const char *target);
+const pl_operator *pl_operator_at(size_t index); /* NULL past the end; sorted by name */
+/* Whether target names the in-place form of a row. */
+bool pl_operator_in_place(const char *target);
+
+/* Runs one node: autocast, the row's rule, outputs into e->env. Unknown operators take the safe rule. */
+void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op);
+pl_run pl_run_by_rule;
+/* The backward of a row: fn->rule is its backward string. */
+pl_backward pl_rule_backward;
+
+/* ---- for rules ---- */
+
+pl_value *pl_arg_value(pl_eager *e, const pl_node *node, const char *name); /* borrowed, NULL: none */
+pl_value *pl_arg_at(pl_eager *e, const pl_node *node, uint32_t position);   /* borrowed, NULL: none */
+/* Gives output i its value (takes the reference). */
+void pl_set_output(pl_eager *e, const pl_node *node, uint32_t i, pl_value *value);
+const pl_tensor *pl_output_tensor(const pl_eager *e, const pl_node *node, uint32_t i);
+/* Allocates output i: sizes as in the graph, the given type, memory format after `like` (may be NULL). */
+pl_value *pl_new_output(pl_eager *e, const pl_node *node, uint32_t i, pl_dtype dtype,
+                        const pl_value *like);
+/* The type output i has in this run, from the types in the graph and those of the inputs now. */
+pl_dtype pl_output_dtype(pl_eager *e, const pl_node *node, uint32_t i);
+pl_dtype pl_promote(pl_dtype a, pl_dtype b);
+
+/* Autocast's cast of one argument: returns a reference (value itself where nothing is to be cast). */
+pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype);
+/* value.to(dtype) with autograd: returns a reference. */
+pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype);
+pl_value *pl_clone(pl_eager *e, pl_value *value);
+pl_value *pl_contiguous(pl_eager *e, pl_value *value);
+/* Views with autograd; each returns a reference. */
+pl_value *pl_reshape(pl_eager *e, pl_value *value, int dims, const int64_t *sizes);
+pl_value *pl_permute(pl_eager *e, pl_value *value, const int *order);
+pl_value *pl_transpose(pl_eager *e, pl_value *value, int a, int b);
+pl_value *pl_expand(pl_eager *e, pl_value *value, int dims, const int64_t *sizes);
+/* Matrix products with autograd and cuBLAS's workspaces; each returns a reference. */
+pl_value *pl_mm(pl_eager *e, pl_value *a, pl_value *b);
+pl_value *pl_addmm(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b);
+pl_value *pl_bmm(pl_eager *e, pl_value *a, pl_value *b);
+pl_value *pl_matmul(pl_eager *e, pl_value *a, pl_value *b);
+pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias);
+/* cuBLAS takes its workspace for this thread, once. */
+void pl_blas(pl_eager *e);
+/* Pointwise operators that other rules are made of, with autograd. */
+pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a, pl_value *b);
+pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log);
+pl_value *pl_dropout_value(pl_eager *e, pl_value *x);
+/* F.cross_entropy of logits [N, C, ...] and class indices; returns the loss. */
+pl_value *pl_cross_entropy(pl_eager *e, pl_value *logits, pl_value *target);
+pl_value *pl_mse(pl_eager *e, pl_value *input, pl_value *target);
+
+/* Rules with code of their own, by file. */
+extern pl_run pl_run_view, pl_run_permute, pl_run_expand, pl_run_slice, pl_run_select, pl_run_split,
+    pl_run_unbind, pl_run_to, pl_run_contiguous, pl_run_alias, pl_run_detach, pl_run_clone, pl_run_strided;
+extern pl_run pl_run_linear, pl_run_matmul, pl_run_mm, pl_run_bmm, pl_run_addmm, pl_run_baddbmm,
+    pl_run_einsum;
+extern pl_run pl_run_convolution;
+extern pl_run pl_run_batch_norm, pl_run_layer_norm, pl_run_group_norm, pl_run_rms_norm,
+    pl_run_instance_norm;
+extern pl_run pl_run_attention, pl_run_recurrent;
+extern pl_run pl_run_dropout, pl_run_feature_dropout, pl_run_softmax, pl_run_embedding, pl_run_cat,
+    pl_run_stack, pl_run_mean, pl_run_sum, pl_run_adaptive_pool, pl_run_cross_entropy, pl_run_nll_loss,
+    pl_run_prelu, pl_run_pad, pl_run_copy, pl_run_make, pl_run_nothing, pl_run_loss,
+    pl_run_index, pl_run_many, pl_run_keep_input, pl_run_roll, pl_run_diff, pl_run_values_and_indices,
+    pl_run_views;
+
+#endif

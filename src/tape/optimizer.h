@@ -1,0 +1,23 @@
+/* optimizer: what torch.optim's step allocates, one row an optimizer. */
+#ifndef PL_TAPE_OPTIMIZER_H
+#define PL_TAPE_OPTIMIZER_H
+
+#include "tape/eager.h"
+
+typedef struct pl_optimizer {
+    const char *name;
+    const char *state;  /* tensors kept a parameter, letters below */
+    const char *step;   /* what a step allocates, letters below */
+    bool at_start;      /* state is made when the optimizer is, else in the first step */
+    bool one_by_one;    /* a loop over parameters instead of foreach */
+    const char *source;
+} pl_optimizer;
+
+const pl_optimizer *pl_optimizer_find(const char *name); /* NULL: unknown */
+
+/* torch.optim.X(model.parameters()) */
+void pl_optimizer_make(pl_eager *e, const pl_optimizer *optimizer);
+/* optimizer.step(); first: makes the state */
+void pl_optimizer_step(pl_eager *e, const pl_optimizer *optimizer, bool first);
+
+#endif

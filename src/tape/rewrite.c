@@ -1,0 +1,204 @@
+/* rewrite: see rewrite.h.
+ *
+ * Hugging Face transformers (masking_utils.py, integrations/sdpa_attention.py, 5.17) makes an attention mask only
+ * when it must: without padding it calls scaled_dot_product_attention with is_causal and, for grouped heads, with
+ * enable_gqa. Under torch.export it cannot look, so the graph holds the mask, its making, and keys and values
+ * repeated for every head. Eager mode, which trains, has none of that (operator traces of hf-gpt2-0,
+ * hf-llama-1b-0; 2026-11-15). A mask is taken out where its making says so by name, depends on no input of the
+ * model, and its window (if it slides) is as long as the sequence. */
+#include "tape/rewrite.h"
+
+#include <string.h>
+
+static const char *const mask_makers[] = {"create_causal_mask(", "create_sliding_window_causal_mask(",
+                                          "create_chunked_causal_mask(", "create_bidirectional_mask(",
+                                          "create_masks_for_generate(", "_update_causal_mask(",
+                                          "_prepare_4d_causal_attention_mask_for_sdpa(",
+                                          "_prepare_4d_attention_mask_for_sdpa(", "_create_attention_masks(",
+                                          "mask_function("};
+
+static bool makes_mask(const char *source) {
+    for (size_t i = 0; i < sizeof mask_makers / sizeof *mask_makers; i++)
+        if (strstr(source, mask_makers[i])) return true;
+    return false;
+}
+
+typedef struct cone {
+    const pl_graph *graph;
+    uint8_t *seen;   /* [node_count] */
+    int32_t *stack;  /* [node_count] */
+    int64_t window;  /* largest number subtracted from a position */
+    bool from_input; /* depends on an input of the model */
+} cone;
+
+static void walk_tensor(cone *c, int32_t id, int32_t *top) {
+    if (id < 0) return;
+    const pl_tensor *t = &c->graph->tensors[id];
+    if (t->role == PL_ROLE_INPUT || t->role == PL_ROLE_PARAMETER) c->from_input = true;
+    if (t->producer >= 0 && !c->seen[t->producer]) {
+        c->seen[t->producer] = 1;
+        c->stack[(*top)++] = t->producer;
+    }
+}
+
+static void walk(cone *c, int32_t id) {
+    int32_t top = 0;
+    walk_tensor(c, id, &top);
+    while (top > 0) {
+        const pl_node *n = &c->graph->nodes[c->stack[--top]];
+        bool subtracts = strcmp(n->target, "aten.sub.Tensor") == 0;
+        for (uint32_t i = 0; i < n->arg_count; i++) {
+            const pl_arg *arg = &n->args[i];
+            if (arg->kind == PL_ARG_TENSOR) walk_tensor(c, arg->tensor, &top);
+            for (uint32_t k = 0; arg->kind == PL_ARG_TENSORS && k < arg->count; k++) walk_tensor(c, arg->list[k], &top);
+            if (subtracts && arg->kind == PL_ARG_INT && arg->i > c->window) c->window = arg->i;
+        }
+    }
+}
+
+/* The node behind a tensor, past the views and slices that layers put on a mask. */
+static int32_t maker_of(const pl_graph *g, int32_t id) {
+    static const char *const passing[] = {"aten.slice.Tensor", "aten.expand.default", "aten.to.dtype", "aten.to.device",
+                                          "aten.alias.default", "aten.to.dtype_layout", "aten.unsqueeze.default"};
+    for (int steps = 0; steps < 16 && id >= 0; steps++) {
+        int32_t at = g->tensors[id].producer;
+        if (at < 0 || makes_mask(g->nodes[at].source)) return at;
+        bool passes = false;
+        for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
+            passes |= strcmp(g->nodes[at].target, passing[i]) == 0;
+        if (!passes || g->nodes[at].arg_count == 0 || g->nodes[at].args[0].kind != PL_ARG_TENSOR) return -1;
+        id = g->nodes[at].args[0].tensor;
+    }
+    return -1;
+}
+
+/* repeat_kv: unsqueeze, expand, reshape; the tensor before them, or the same one. */
+static int32_t before_repeat(const pl_graph *g, int32_t id) {
+    static const char *const chain[] = {"aten.reshape.default", "aten.expand.default", "aten.unsqueeze.default"};
+    int32_t at = id;
+    for (int i = 0; i < 3; i++) {
+        int32_t node = at >= 0 ? g->tensors[at].producer : -1;
+        bool alike = node >= 0 && (strcmp(g->nodes[node].target, chain[i]) == 0 ||
+                                   (i == 2 && strncmp(g->nodes[node].target, "aten.slice.", 11) == 0));
+        /* x[:, :, None, :, :] is slices around the unsqueeze */
+        while (alike && strncmp(g->nodes[node].target, "aten.slice.", 11) == 0 && g->nodes[node].args[0].kind == PL_ARG_TENSOR) {
+            node = g->tensors[g->nodes[node].args[0].tensor].producer;
+            alike = node >= 0;
+        }
+        if (!alike || strcmp(g->nodes[node].target, chain[i]) != 0 || g->nodes[node].args[0].kind != PL_ARG_TENSOR) return id;
+        at = g->nodes[node].args[0].tensor;
+    }
+    while (g->tensors[at].producer >= 0) {
+        const pl_node *n = &g->nodes[g->tensors[at].producer];
+        bool whole = strncmp(n->target, "aten.slice.", 11) == 0 && n->args[0].kind == PL_ARG_TENSOR &&
+                     pl_tensor_elements(&g->tensors[n->args[0].tensor]) == pl_tensor_elements(&g->tensors[at]);
+        if (!whole) break;
+        at = n->args[0].tensor;
+    }
+    return g->tensors[at].dims == 4 ? at : id;
+}
+
+static void count_uses(const pl_graph *g, int32_t *uses) {
+    for (int32_t i = 0; i < g->node_count; i++)
+        for (uint32_t k = 0; k < g->nodes[i].arg_count; k++) {
+            const pl_arg *arg = &g->nodes[i].args[k];
+            if (arg->kind == PL_ARG_TENSOR && arg->tensor >= 0) uses[arg->tensor]++;
+            for (uint32_t j = 0; arg->kind == PL_ARG_TENSORS && j < arg->count; j++)
+                if (arg->list[j] >= 0) uses[arg->list[j]]++;
+        }
+    for (int32_t i = 0; i < g->output_count; i++)
+        if (g->outputs[i] >= 0) uses[g->outputs[i]]++;
+}
+
+/* Takes out, from the last to the first, the nodes that were only there for what is not used now. */
+static void sweep(pl_graph *g, const int32_t *before, int32_t *uses) {
+    for (int32_t i = g->node_count; i-- > 0;) {
+        pl_node *n = &g->nodes[i];
+        bool dead = n->output_count > 0, was_used = false;
+        for (uint32_t k = 0; k < n->output_count; k++) {
+            if (n->outputs[k] < 0) continue;
+            dead &= uses[n->outputs[k]] == 0;
+            was_used |= before[n->outputs[k]] > 0;
+        }
+        /* checks of a tensor's type hold nothing alive */
+        bool check = strncmp(n->target, "aten._assert", 12) == 0;
+        if (!(dead && was_used) && !check) continue;
+        for (uint32_t k = 0; k < n->arg_count; k++) {
+            const pl_arg *arg = &n->args[k];
+            if (arg->kind == PL_ARG_TENSOR && arg->tensor >= 0) uses[arg->tensor]--;
+            for (uint32_t j = 0; arg->kind == PL_ARG_TENSORS && j < arg->count; j++)
+                if (arg->list[j] >= 0) uses[arg->list[j]]--;
+        }
+        n->arg_count = n->output_count = 0;
+        n->target = "aten._assert_async.default";
+    }
+}
+
+static bool skips(const pl_graph *g, cone *c, const pl_node *n, int32_t mask, int32_t key) {
+    int32_t maker = maker_of(g, mask);
+    if (maker < 0) return false;
+    memset(c->seen, 0, (size_t)g->node_count);
+    c->window = 0;
+    c->from_input = false;
+    walk(c, mask);
+    if (c->from_input) return false;
+    (void)n;
+    const pl_tensor *k = &g->tensors[key];
+    bool slides = strstr(g->nodes[maker].source, "sliding") || strstr(g->nodes[maker].source, "chunked");
+    return !slides || (k->dims >= 2 && c->window >= k->sizes[k->dims - 2]);
+}
+
+const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
+    pl_graph *g = NULL;
+    cone c = {.graph = graph};
+    int32_t *before = NULL, *uses = NULL, last_mask = -1;
+    bool last_skips = false;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const pl_node *n = &graph->nodes[i];
+        if (strcmp(n->target, "aten.scaled_dot_product_attention.default") != 0) continue;
+        int32_t mask = pl_node_tensor(n, "attn_mask"), key = pl_node_tensor(n, "key"), value = pl_node_tensor(n, "value");
+        int32_t query = pl_node_tensor(n, "query");
+        if (mask < 0 || key < 0 || value < 0 || query < 0) continue;
+        if (!c.seen) {
+            c.seen = pl_arena_array(arena, (size_t)graph->node_count, 1);
+            c.stack = pl_arena_array(arena, (size_t)graph->node_count, sizeof *c.stack);
+            before = pl_arena_array(arena, (size_t)graph->tensor_count, sizeof *before);
+            uses = pl_arena_array(arena, (size_t)graph->tensor_count, sizeof *uses);
+            if (!c.seen || !c.stack || !before || !uses) return NULL;
+        }
+        /* layers share a mask: look once */
+        bool skip = mask == last_mask ? last_skips : skips(graph, &c, n, mask, key);
+        last_mask = mask;
+        last_skips = skip;
+        if (!skip) continue;
+        if (!g) {
+            g = pl_arena_alloc(arena, sizeof *g);
+            pl_node *nodes = pl_arena_array(arena, (size_t)graph->node_count, sizeof *nodes);
+            if (!g || !nodes) return NULL;
+            *g = *graph;
+            memcpy(nodes, graph->nodes, (size_t)graph->node_count * sizeof *nodes);
+            g->nodes = nodes;
+        }
+        pl_arg *args = pl_arena_array(arena, n->arg_count + 2, sizeof *args);
+        if (!args) return NULL;
+        uint32_t count = 0;
+        for (uint32_t k = 0; k < n->arg_count; k++) {
+            pl_arg arg = n->args[k];
+            if (strcmp(arg.name, "attn_mask") == 0 || strcmp(arg.name, "is_causal") == 0 || strcmp(arg.name, "enable_gqa") == 0) continue;
+            if (strcmp(arg.name, "key") == 0) arg.tensor = before_repeat(graph, key);
+            if (strcmp(arg.name, "value") == 0) arg.tensor = before_repeat(graph, value);
+            args[count++] = arg;
+        }
+        const char *source = graph->nodes[maker_of(graph, mask)].source;
+        bool causal = !strstr(source, "bidirectional") && !strstr(source, "attention_mask_for") && !strstr(source, "attention_masks(");
+        args[count++] = (pl_arg){.name = "is_causal", .kind = PL_ARG_BOOL, .i = causal};
+        args[count++] = (pl_arg){.name = "enable_gqa", .kind = PL_ARG_BOOL, .i = 1};
+        g->nodes[i].args = args;
+        g->nodes[i].arg_count = count;
+    }
+    if (!g) return graph;
+    count_uses(graph, before);
+    count_uses(g, uses);
+    sweep(g, before, uses);
+    return g;
+}

@@ -1,0 +1,362 @@
+/* rule: runs a node by its row of the operator table; see operator.h for the language of a row.
+ *
+ * The types of outputs: graphs are exported without autocast and often in another precision than they are
+ * trained in, so types are carried through anew. Where the graph's output had the promoted type of its inputs
+ * it follows the inputs of this run; where it had another one (comparisons, explicit casts) it keeps that. */
+#include "tape/operator.h"
+
+#include <string.h>
+
+pl_value *pl_arg_at(pl_eager *e, const pl_node *node, uint32_t position) {
+    if (position >= node->arg_count || node->args[position].kind != PL_ARG_TENSOR) return NULL;
+    return e->env[node->args[position].tensor];
+}
+
+pl_value *pl_arg_value(pl_eager *e, const pl_node *node, const char *name) {
+    int32_t tensor = pl_node_tensor(node, name);
+    return tensor < 0 ? NULL : e->env[tensor];
+}
+
+const pl_tensor *pl_output_tensor(const pl_eager *e, const pl_node *node, uint32_t i) {
+    return i < node->output_count && node->outputs[i] >= 0 ? &e->graph->tensors[node->outputs[i]] : NULL;
+}
+
+void pl_set_output(pl_eager *e, const pl_node *node, uint32_t i, pl_value *value) {
+    if (i >= node->output_count || node->outputs[i] < 0) {
+        pl_drop(e, value);
+        return;
+    }
+    pl_value **place = &e->env[node->outputs[i]];
+    pl_drop(e, *place);
+    *place = value;
+}
+
+/* torch.promote_types for the types that models use; bf16 with fp16 gives fp32. */
+pl_dtype pl_promote(pl_dtype a, pl_dtype b) {
+    if (a == b) return a;
+    bool fa = pl_dtype_is_float(a), fb = pl_dtype_is_float(b);
+    if (fa != fb) return fa ? a : b;
+    if (fa && pl_dtype_size(a) == pl_dtype_size(b)) return PL_DT_F32;
+    if (a == PL_DT_BOOL) return b;
+    if (b == PL_DT_BOOL) return a;
+    return pl_dtype_size(a) >= pl_dtype_size(b) ? a : b;
+}
+
+/* Type promotion with PyTorch's three ranks: tensors with dimensions, then 0-d ones, then numbers. */
+typedef struct promoted {
+    pl_dtype with_dims, without;
+} promoted;
+
+static void promote_in(promoted *p, pl_dtype dtype, int dims) {
+    pl_dtype *at = dims > 0 ? &p->with_dims : &p->without;
+    *at = *at == PL_DT_UNKNOWN ? dtype : pl_promote(*at, dtype);
+}
+
+static pl_dtype promoted_of(promoted p) {
+    if (p.with_dims == PL_DT_UNKNOWN) return p.without;
+    if (p.without == PL_DT_UNKNOWN) return p.with_dims;
+    bool raises = pl_dtype_is_float(p.without) && !pl_dtype_is_float(p.with_dims);
+    return raises ? p.without : p.with_dims;
+}
+
+pl_dtype pl_output_dtype(pl_eager *e, const pl_node *node, uint32_t i) {
+    const pl_tensor *out = pl_output_tensor(e, node, i);
+    if (!out) return PL_DT_F32;
+    promoted then = {0}, now = {0};
+    for (uint32_t k = 0; k < node->arg_count; k++) {
+        const pl_arg *arg = &node->args[k];
+        uint32_t count = arg->kind == PL_ARG_TENSOR ? 1 : arg->kind == PL_ARG_TENSORS ? arg->count : 0;
+        for (uint32_t j = 0; j < count; j++) {
+            int32_t id = arg->kind == PL_ARG_TENSOR ? arg->tensor : arg->list[j];
+            if (id < 0 || !e->env[id]) continue;
+            const pl_tensor *t = &e->graph->tensors[id];
+            promote_in(&then, t->dtype, t->dims);
+            promote_in(&now, e->env[id]->dtype, t->dims);
+        }
+    }
+    return out->dtype == promoted_of(then) ? promoted_of(now) : out->dtype;
+}
+
+/* Rows and columns last: the memory format that channels_last models hand from operator to operator. */
+static bool is_channels_last(const pl_value *value) {
+    int d = value->dims;
+    if ((d != 4 && d != 5) || value->sizes[1] == 1) return false;
+    int64_t step = value->sizes[1];
+    if (value->strides[1] != 1) return false;
+    for (int i = d - 1; i >= 2; i--) {
+        if (value->sizes[i] != 1 && value->strides[i] != step) return false;
+        step *= value->sizes[i];
+    }
+    return true;
+}
+
+static void channels_last_strides(int dims, const int64_t *sizes, int64_t *strides) {
+    int64_t step = sizes[1];
+    strides[1] = 1;
+    for (int i = dims - 1; i >= 2; i--) {
+        strides[i] = step;
+        step *= sizes[i];
+    }
+    strides[0] = step;
+}
+
+pl_value *pl_new_output(pl_eager *e, const pl_node *node, uint32_t i, pl_dtype dtype,
+                        const pl_value *like) {
+    const pl_tensor *out = pl_output_tensor(e, node, i);
+    if (!out) return pl_new_flat(e, dtype, 0);
+    int64_t strides[PL_MAX_DIMS];
+    if (like && e->training->channels_last && out->dims == like->dims && is_channels_last(like)) {
+        channels_last_strides(out->dims, out->sizes, strides);
+        return pl_new(e, dtype, out->dims, out->sizes, strides);
+    }
+    /* The graph's strides hold where they are dense; a view's strides must not reach into its base. */
+    pl_value shape = {.sizes = out->sizes, .strides = out->strides, .dims = out->dims};
+    return pl_new(e, dtype, out->dims, out->sizes, pl_is_dense(&shape) ? out->strides : NULL);
+}
+
+/* ---- casts ---- */
+
+static void cast_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    out[0] = pl_cast_raw(e, pl_hold(grads[0]), fn->edges[0].dtype);
+}
+
+pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
+    if (value->dtype == dtype) return pl_hold(value);
+    pl_value *cast = pl_new_like(e, value, dtype);
+    pl_fn *fn = pl_dtype_is_float(dtype)
+                    ? pl_fn_new(e, "ToCopyBackward0", cast_backward, 1, &value, 1)
+                    : NULL;
+    pl_fn_output(fn, cast, 0);
+    return cast;
+}
+
+/* autocast_mode.cpp: copies of fp32 parameters that want gradients are made once and kept until the region ends. */
+pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
+    bool eligible = value->dtype == PL_DT_F32 || value->dtype == PL_DT_F16 || value->dtype == PL_DT_BF16;
+    if (!eligible || value->dtype == dtype) return pl_hold(value);
+    bool cacheable = dtype != PL_DT_F32 && value->dtype == PL_DT_F32 && value->leaf >= 0 && !value->fn &&
+                     value->needs_grad && e->cached;
+    if (!cacheable) return pl_to(e, value, dtype);
+    pl_leaf *leaf = &e->leaves[value->leaf];
+    if (!leaf->cast) {
+        leaf->cast = pl_to(e, value, dtype);
+        e->cached[e->cached_count++] = value->leaf;
+    }
+    return pl_hold(leaf->cast);
+}
+
+/* ---- the two strings ---- */
+
+enum { MAX_ARGS = 8, MAX_SCRATCH = 16 };
+
+typedef struct scratch {
+    pl_value *held[MAX_SCRATCH];
+    int first, count;
+} scratch;
+
+static void scratch_add(scratch *s, pl_value *value) {
+    if (s->count < MAX_SCRATCH) s->held[s->count++] = value;
+}
+
+static void scratch_free_oldest(pl_eager *e, scratch *s) {
+    if (s->first < s->count) pl_drop(e, s->held[s->first++]);
+}
+
+static void scratch_free(pl_eager *e, scratch *s) {
+    while (s->count > s->first) pl_drop(e, s->held[--s->count]);
+}
+
+/* The part of a backward string for one position, or NULL. */
+static const char *part_of(const char *backward, uint32_t position) {
+    const char *at = backward;
+    for (; at && position > 0; position--) {
+        at = strchr(at, '|');
+        if (at) at++;
+    }
+    return at && *at && *at != '|' ? at : NULL;
+}
+
+/* A tensor of the argument's sizes, dense. */
+static pl_value *like_edge(pl_eager *e, const pl_edge *edge, pl_dtype dtype) {
+    pl_value shape = {.sizes = (int64_t *)edge->sizes, .strides = (int64_t *)edge->strides, .dims = edge->dims};
+    return pl_new(e, dtype, edge->dims, edge->sizes, pl_is_dense(&shape) ? edge->strides : NULL);
+}
+
+static pl_value *run_formula(pl_eager *e, const char *formula, pl_value *grad, const pl_edge *edge) {
+    scratch s = {0};
+    pl_value *result = NULL;
+    for (const char *at = formula; *at && *at != '|'; at++) {
+        switch (*at) {
+        case 'g': result = pl_hold(grad); break;
+        case 'n': result = pl_new_like(e, grad, grad->dtype); break;
+        case 'N': result = like_edge(e, edge, edge->dtype); break;
+        case 't': scratch_add(&s, pl_new_like(e, grad, grad->dtype)); break;
+        case 'T': scratch_add(&s, like_edge(e, edge, edge->dtype)); break;
+        case 'm': scratch_add(&s, pl_new_like(e, grad, PL_DT_BOOL)); break;
+        case 'M': scratch_add(&s, like_edge(e, edge, PL_DT_BOOL)); break;
+        case 'f': scratch_add(&s, pl_new_like(e, grad, PL_DT_F32)); break;
+        case 'F': scratch_add(&s, like_edge(e, edge, PL_DT_F32)); break;
+        case 'v': {
+            int64_t strides[PL_MAX_DIMS] = {0};
+            result = pl_alias(e, grad, edge->dims, edge->sizes, strides);
+            break;
+        }
+        case '-': scratch_free_oldest(e, &s); break;
+        default: break;
+        }
+    }
+    scratch_free(e, &s);
+    return result;
+}
+
+/* Gradients are made in the alphabetical order of the arguments' names, as the generated code does. */
+void pl_rule_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    if (!grads[0]) return;
+    const char *backward = fn->rule;
+    const pl_node *node = fn->node >= 0 ? &e->graph->nodes[fn->node] : NULL;
+    uint8_t order[MAX_ARGS];
+    int count = 0;
+    for (int i = 0; i < fn->edge_count; i++) {
+        int at = count++;
+        const char *name = node && (uint32_t)i < node->arg_count ? node->args[i].name : NULL;
+        while (at > 0 && name && strcmp(node->args[order[at - 1]].name, name) > 0) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = (uint8_t)i;
+    }
+    for (int k = 0; k < count; k++) {
+        int i = order[k];
+        const char *part = fn->edges[i].wanted ? part_of(backward, (uint32_t)i) : NULL;
+        const char *formula = part ? strchr(part, ':') : NULL;
+        if (formula) out[i] = run_formula(e, formula + 1, grads[0], &fn->edges[i]);
+    }
+}
+
+/* Saves what the wanted parts name, each once, in the order of the letters' first use. */
+static void save_parts(pl_eager *e, pl_fn *fn, const char *backward, pl_value *const *args,
+                       uint32_t arg_count, pl_value *result, pl_value *extra) {
+    bool saved[256] = {false};
+    for (uint32_t i = 0; i < arg_count; i++) {
+        const char *part = fn->edges[i].wanted ? part_of(backward, i) : NULL;
+        for (; part && *part && *part != ':' && *part != '|'; part++) {
+            unsigned char letter = (unsigned char)*part;
+            pl_value *value = letter == 'r'   ? result
+                              : letter == 'x' ? extra
+                              : letter >= 'a' && letter < 'a' + arg_count ? args[letter - 'a']
+                                                                          : NULL;
+            if (!value || saved[letter]) continue;
+            saved[letter] = true;
+            pl_save(e, fn, value);
+        }
+    }
+}
+
+static pl_value *cast_arg(pl_eager *e, pl_value *value, pl_cast_rule how, pl_dtype widest) {
+    if (!value || how == PL_CAST_NONE) return pl_hold(value);
+    pl_dtype to = how == PL_CAST_LOWER ? (pl_dtype)e->autocast : how == PL_CAST_FLOAT ? PL_DT_F32 : widest;
+    return pl_autocast_to(e, value, to);
+}
+
+static bool is_low(const pl_value *value) {
+    return value && (value->dtype == PL_DT_F16 || value->dtype == PL_DT_BF16);
+}
+
+void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    pl_value *args[MAX_ARGS] = {0};
+    uint32_t count = node->arg_count < MAX_ARGS ? node->arg_count : MAX_ARGS;
+    pl_cast_rule how = e->autocast ? op->autocast : PL_CAST_NONE;
+    pl_dtype widest = (pl_dtype)e->autocast;
+    for (uint32_t i = 0; i < count; i++) {
+        const pl_value *value = pl_arg_at(e, node, i);
+        if (value && value->dtype == PL_DT_F32) widest = PL_DT_F32;
+    }
+    for (uint32_t i = count; i-- > 0;) args[i] = cast_arg(e, pl_arg_at(e, node, i), how, widest);
+
+    bool in_place = pl_operator_in_place(node->target);
+    const char *forward = op->forward ? op->forward : "o";
+    pl_dtype dtype = pl_output_dtype(e, node, 0);
+    if (how == PL_CAST_FLOAT && is_low(&(pl_value){.dtype = (uint8_t)dtype})) dtype = PL_DT_F32;
+    if (how == PL_CAST_LOWER && dtype == PL_DT_F32) dtype = (pl_dtype)e->autocast;
+    pl_value *result = NULL, *extra = NULL;
+    scratch s = {0};
+    for (const char *at = forward; *at; at++) {
+        switch (*at) {
+        case '=':
+            if (args[0]) result = pl_alias_like(e, args[0]);
+            break;
+        case 'o':
+            result = in_place && args[0] ? pl_alias_like(e, args[0]) : pl_new_output(e, node, 0, dtype, args[0]);
+            break;
+        case 't': scratch_add(&s, pl_new_output(e, node, 0, dtype, args[0])); break;
+        case 'i': extra = pl_new_output(e, node, 0, PL_DT_I64, args[0]); break;
+        case 'm': extra = pl_new_output(e, node, 0, PL_DT_BOOL, args[0]); break;
+        default: break;
+        }
+    }
+    if (!result) result = pl_new_output(e, node, 0, dtype, args[0]);
+    pl_fn *fn = op->backward && !node->no_grad && pl_dtype_is_float(result->dtype)
+                    ? pl_fn_new(e, op->name, pl_rule_backward, (int)count, args, 1)
+                    : NULL;
+    if (fn) {
+        fn->rule = op->backward;
+        for (uint32_t i = 0; i < count; i++)
+            if (!part_of(op->backward, i)) fn->edges[i] = (pl_edge){.leaf = -1};
+        save_parts(e, fn, op->backward, args, count, result, extra);
+        pl_fn_output(fn, result, 0);
+    }
+    scratch_free(e, &s);
+    pl_drop(e, extra);
+    for (uint32_t i = 0; i < count; i++) pl_drop(e, args[i]);
+    pl_set_output(e, node, 0, result);
+    for (uint32_t i = 1; i < node->output_count; i++)
+        pl_set_output(e, node, i, pl_new_output(e, node, i, pl_output_dtype(e, node, i), NULL));
+}
+
+pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a, pl_value *b) {
+    pl_value *args[2] = {a, b};
+    const pl_value *wide = b && (b->dims > a->dims || b->elements > a->elements) ? b : a;
+    pl_dtype dtype = b ? pl_promote(a->dtype, b->dtype) : (pl_dtype)a->dtype;
+    pl_value *result = pl_new_like(e, wide, dtype);
+    pl_fn *fn = pl_fn_new(e, name, pl_rule_backward, 2, args, 1);
+    if (fn) {
+        fn->rule = backward;
+        save_parts(e, fn, backward, args, 2, result, NULL);
+        pl_fn_output(fn, result, 0);
+    }
+    return result;
+}
+
+/* ---- a node ---- */
+
+static void note_unknown(pl_eager *e, const char *target) {
+    pl_tape *tape = e->tape;
+    for (size_t i = 0; i < tape->unknown_count; i++)
+        if (strcmp(tape->unknown[i], target) == 0) return;
+    size_t room = tape->unknown_count;
+    const char **grown = pl_arena_grow(tape->arena, tape->unknown, &room, room + 1, sizeof *grown);
+    if (!grown) {
+        e->failed = true;
+        return;
+    }
+    tape->unknown = grown;
+    tape->unknown[tape->unknown_count++] = target;
+}
+
+/* The safe rule: new outputs, every tensor argument and the result kept, a gradient and one scratch tensor an
+ * argument. */
+static const pl_operator unknown_operator = {
+    .name = "unknown", .forward = "ot", .backward = "abcdr:TN|abcdr:TN|abcdr:TN|abcdr:TN", .source = "the safe side"};
+
+void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    bool grad_enabled = e->grad_enabled;
+    if (node->no_grad) e->grad_enabled = false;
+    e->what = node->target;
+    if (op) {
+        (op->run ? op->run : pl_run_by_rule)(e, node, op);
+    } else {
+        note_unknown(e, node->target);
+        pl_run_by_rule(e, node, &unknown_operator);
+    }
+    e->grad_enabled = grad_enabled;
+}

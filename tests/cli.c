@@ -1,0 +1,281 @@
+/* The command's parts that need no model: the option table and its parser, sizes in words, the tree
+ * of modules, JSON. What it prints and its exit codes as a whole: tests/test_cli.sh. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "json.h"
+#include "modules.h"
+#include "options.h"
+#include "text.h"
+
+/* ---- the table ---- */
+
+static void options_are_told_apart(void) {
+    for (size_t i = 0; i < option_count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const option_row *a = &option_table[i], *b = &option_table[k];
+            if (!(a->verbs & b->verbs)) continue;
+            CHECK(strcmp(a->name, b->name) != 0);
+            CHECK(!a->letter || a->letter != b->letter);
+        }
+}
+
+static void options_are_well_formed(void) {
+    for (size_t i = 0; i < option_count; i++) {
+        const option_row *row = &option_table[i];
+        CHECK(row->verbs != 0);
+        CHECK((row->argument == NULL) == (row->type == OPTION_SWITCH));
+        CHECK(row->help[0] && row->help[strlen(row->help) - 1] != '.');
+        CHECK(strspn(row->name, "abcdefghijklmnopqrstuvwxyz-") == strlen(row->name));
+        if (row->type == OPTION_NAME || row->type == OPTION_PRECISION || row->type == OPTION_LOSS)
+            CHECK(row->names != NULL && row->names(0) != NULL);
+    }
+}
+
+/* What the table calls the default is what pl_job_default sets. */
+static void defaults_are_the_library_s(void) {
+    pl_job job;
+    pl_job_default(&job);
+    for (size_t i = 0; i < option_count; i++) {
+        const option_row *row = &option_table[i];
+        if (strcmp(row->name, "optimizer") == 0) CHECK_STR(job.optimizer, row->standard);
+        if (strcmp(row->name, "gpu") == 0) CHECK_STR(job.gpu, row->standard);
+        if (strcmp(row->name, "estimator") == 0) CHECK_STR(job.estimator, row->standard);
+        if (strcmp(row->name, "accumulate") == 0) CHECK_INT(job.accumulate, atoi(row->standard));
+    }
+}
+
+static void every_listed_name_is_taken(void) {
+    for (size_t i = 0; pl_precision_name(i); i++) {
+        pl_precision precision;
+        CHECK(pl_precision_parse(pl_precision_name(i), &precision));
+        CHECK_INT(precision, i);
+    }
+    for (size_t i = 0; loss_name(i); i++) {
+        pl_loss loss;
+        CHECK(pl_loss_parse(loss_name(i), &loss));
+        CHECK_INT(loss, i);
+    }
+}
+
+/* ---- parsing ---- */
+
+/* words: separated by single spaces. */
+static int parse(request *r, const char *words) {
+    static char text[512], *argv[32];
+    int argc = 0;
+    snprintf(text, sizeof text, "plimsoll %s", words);
+    for (char *word = strtok(text, " "); word && argc < 31; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    argv[argc] = NULL;
+    return options_parse(r, argc, argv);
+}
+
+static void forms_of_options(void) {
+    static const char *const forms[] = {
+        "estimate m.pt2 --batch 8 --json",
+        "estimate --batch=8 m.pt2 -j",
+        "estimate -b 8 -j m.pt2",
+        "estimate -b8 --json m.pt2",
+        "estimate --json --batch 8 -- m.pt2",
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        request r;
+        CHECK_INT(parse(&r, forms[i]), 0);
+        CHECK_INT(r.verb, VERB_ESTIMATE);
+        CHECK_INT(r.job.batch, 8);
+        CHECK(r.json);
+        CHECK_STR(r.file, "m.pt2");
+    }
+}
+
+static void every_setting_arrives(void) {
+    request r;
+    CHECK_INT(
+        parse(&r, "explain m.pt2 --batch 3 --seq 7 --precision amp-fp16 --optimizer sgd --loss mse "
+                  "--checkpoint --accumulate 4 --channels-last --cudnn-benchmark --alloc-conf a:b "
+                  "--parallel fsdp2:8:2:mp --gpu h200 --timeline t.svg"),
+        0);
+    CHECK_INT(r.verb, VERB_EXPLAIN);
+    CHECK_INT(r.job.batch, 3);
+    CHECK_INT(r.job.seq, 7);
+    CHECK_INT(r.job.precision, PL_AMP_FP16);
+    CHECK_STR(r.job.optimizer, "sgd");
+    CHECK_INT(r.job.loss, PL_LOSS_MSE);
+    CHECK(r.job.checkpoint && r.job.channels_last && r.job.cudnn_benchmark);
+    CHECK_INT(r.job.accumulate, 4);
+    CHECK_STR(r.job.alloc_conf, "a:b");
+    CHECK_INT(r.job.parallel, PL_FSDP2);
+    CHECK_INT(r.job.world, 8);
+    CHECK_INT(r.job.stage, 2);
+    CHECK(r.job.parallel_mixed);
+    CHECK_STR(r.timeline, "t.svg");
+}
+
+static void wrong_usage_is_2(void) {
+    static const char *const wrong[] = {
+        "",
+        "estimate",
+        "estimat m.pt2",
+        "estimate m.pt2 n.pt2",
+        "estimate m.pt2 --batch",
+        "estimate m.pt2 --batch 0",
+        "estimate m.pt2 --batch -3",
+        "estimate m.pt2 --batch 3x",
+        "estimate m.pt2 --batch=",
+        "estimate m.pt2 --batch 99999999999999999999",
+        "estimate m.pt2 --json=yes",
+        "estimate m.pt2 --optimizer nothing-like-it",
+        "estimate m.pt2 --precision fp31",
+        "estimate m.pt2 --gpu abacus",
+        "estimate m.pt2 --loss hinge",
+        "estimate m.pt2 --parallel fsdp2:0",
+        "estimate m.pt2 --parallel many:8",
+        "estimate m.pt2 --graphs d",
+        "gpus m.pt2",
+        "--json",
+        "-x estimate",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        request r;
+        int code = parse(&r, wrong[i]);
+        if (code != PL_USAGE) printf("    %s\n", wrong[i]);
+        CHECK_INT(code, PL_USAGE);
+    }
+}
+
+static void nearest_spelling(void) {
+    static const char *const names[] = {"batch", "seq", "precision", "checkpoint"};
+    CHECK_STR(nearest_name("bacth", names, 4), "batch");
+    CHECK_STR(nearest_name("checkpiont", names, 4), "checkpoint");
+    CHECK_STR(nearest_name("sep", names, 4), "seq");
+    CHECK(nearest_name("xylophone", names, 4) == NULL);
+    CHECK(nearest_name("a-word-that-is-much-too-long-for-any-option-there-is", names, 4) == NULL);
+}
+
+/* ---- words for sizes ---- */
+
+static void sizes_in_words(void) {
+    CHECK_STR(text_bytes(0).text, "0 B");
+    CHECK_STR(text_bytes(1023).text, "1023 B");
+    CHECK_STR(text_bytes(778043392).text, "742.0 MiB");
+    CHECK_STR(text_bytes(INT64_C(150754820096)).text, "140.4 GiB");
+    CHECK_STR(text_bytes(INT64_C(4) << 30).text, "4.00 GiB");
+    CHECK_STR(text_bytes(PL_UNKNOWN).text, "?");
+    CHECK_STR(text_change(-(INT64_C(3) << 20)).text, "-3.0 MiB");
+    CHECK_STR(text_change(0).text, "0 B");
+    CHECK_STR(text_count(25557032).text, "25.6 M");
+    CHECK_STR(text_count(9999).text, "9999");
+    CHECK_STR(text_percent(0.1234).text, "12.3 %");
+}
+
+/* ---- modules ---- */
+
+static void blocks_are_summed(void) {
+    static const pl_alive alive[] = {
+        {.bytes = 10, .kind = PL_WEIGHTS, .module = "layers.0.attn"},
+        {.bytes = 20, .kind = PL_WEIGHTS, .module = "layers.1.attn"},
+        {.bytes = 5, .kind = PL_ACTIVATIONS, .module = "layers.1"},
+        {.bytes = 7, .kind = PL_ACTIVATIONS, .module = "layers.0.mlp.up"},
+        {.bytes = 3, .kind = PL_INPUTS, .module = ""},
+        {.bytes = 4, .kind = PL_WEIGHTS, .module = NULL},
+        {.bytes = 50, .kind = PL_GRADIENTS, .module = "head"},
+    };
+    module_tree tree;
+    modules_gather(&tree, alive, sizeof alive / sizeof *alive, 20);
+    CHECK_INT(tree.total, 99);
+    CHECK_INT(tree.row_count, 5);
+    CHECK_STR(tree.rows[0].path, "head");
+    CHECK_STR(tree.rows[1].path, "layers.*");
+    CHECK_INT(tree.rows[1].bytes, 42);
+    CHECK_INT(tree.rows[1].kind[PL_ACTIVATIONS], 12);
+    CHECK_INT(tree.rows[1].modules, 2);
+    CHECK_STR(tree.rows[2].name, "attn");
+    CHECK_INT(tree.rows[2].bytes, 30);
+    CHECK_INT(tree.rows[2].depth, 1);
+    CHECK_STR(tree.rows[3].name, "mlp.up");
+    CHECK_STR(tree.rows[4].name, "(the model itself)");
+    CHECK_INT(tree.rows[4].bytes, 7);
+    modules_free(&tree);
+}
+
+static void plain_numbers_stay_apart(void) {
+    static const pl_alive alive[] = {
+        {.bytes = 10, .module = "features.0"},
+        {.bytes = 20, .module = "features.3"},
+        {.bytes = 5, .module = "features.10"},
+    };
+    module_tree tree;
+    modules_gather(&tree, alive, 3, 20);
+    CHECK_INT(tree.row_count, 4);
+    CHECK_STR(tree.rows[0].path, "features");
+    CHECK_STR(tree.rows[1].path, "features.3");
+    CHECK_STR(tree.rows[1].name, "3");
+    modules_free(&tree);
+}
+
+static void many_modules_take_little_time(void) {
+    enum { COUNT = 100000 };
+    pl_alive *alive = calloc(COUNT, sizeof *alive);
+    char(*names)[32] = calloc(COUNT, sizeof *names);
+    CHECK(alive && names);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof *names, "stack.m%d.sub.%d.x", i, i);
+        alive[i] = (pl_alive){.bytes = 1, .module = names[i]};
+    }
+    module_tree tree;
+    modules_gather(&tree, alive, COUNT, 20);
+    CHECK_INT(tree.total, COUNT);
+    CHECK_INT(tree.row_count, 1);
+    modules_free(&tree);
+    modules_gather(&tree, alive, 0, 20);
+    CHECK_INT(tree.row_count, 0);
+    modules_free(&tree);
+    free(alive);
+    free(names);
+}
+
+/* ---- JSON ---- */
+
+static void json_is_escaped(void) {
+    char text[512] = "";
+    FILE *file = tmpfile();
+    CHECK(file != NULL);
+    if (!file) return;
+    json j = {.out = file};
+    json_open(&j, NULL, '{');
+    json_string(&j, "a\"b", "x\\y\n\x01\xc3\xa9\xff\xed\xa0\x80\xc0\xaf");
+    json_bytes(&j, "n", PL_UNKNOWN);
+    json_float(&j, "f", 0.5);
+    json_open(&j, "l", '[');
+    json_int(&j, NULL, -3);
+    json_bool(&j, NULL, true);
+    json_close(&j, ']');
+    json_close(&j, '}');
+    rewind(file);
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    text[size] = '\0';
+    fclose(file);
+    CHECK_STR(
+        text,
+        "{\"a\\\"b\":\"x\\\\y\\u000a\\u0001\xc3\xa9\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\","
+        "\"n\":null,\"f\":0.5,\"l\":[-3,true]}");
+}
+
+int main(void) {
+    text_start();
+    RUN(options_are_told_apart);
+    RUN(options_are_well_formed);
+    RUN(defaults_are_the_library_s);
+    RUN(every_listed_name_is_taken);
+    RUN(forms_of_options);
+    RUN(every_setting_arrives);
+    RUN(wrong_usage_is_2);
+    RUN(nearest_spelling);
+    RUN(sizes_in_words);
+    RUN(blocks_are_summed);
+    RUN(plain_numbers_stay_apart);
+    RUN(many_modules_take_little_time);
+    RUN(json_is_escaped);
+    return check_done();
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# How near the estimates are to measured peaks: on the fixture in the repository (tests/data/accuracy, made
+# by tools/fixture.py), and on the whole ground truth where it lies beside the repository.
+. "$ROOT/tests/case.sh"
+truth=$ROOT/../shared/ground-truth
+
+# at_most PATH LIMIT: a share in ./out
+at_most() {
+    got=$(value "$1" <out)
+    awk -v got="$got" -v limit="$2" 'BEGIN { exit !(got != "null" && got <= limit) }' ||
+        { echo "$1 is $got, more than $2"; missed=1; }
+}
+group() { # BY NAME FIELD: a member of a group
+    i=0
+    while name=$(value "$1.$i.name" <out 2>/dev/null); do
+        [ "$name" != "$2" ] || { echo "$1.$i.$3"; return 0; }
+        i=$((i + 1))
+    done
+    echo "no $2 in $1"
+    false
+}
+
+# bars JOBS GRAPHS
+bars() {
+    gives 0 "$PLIMSOLL" evaluate "$1" --graphs "$2" --json
+    missed=0
+    at_most peak.median 0.02
+    at_most peak.p90 0.08
+    at_most peak.too_low 0.04
+    at_most peak.above_high 0.02
+    at_most peak.width 0.10
+    at_most allocated.median 0.01
+    at_most "$(group by_source torchvision median)" 0.025
+    at_most "$(group by_source transformers median)" 0.025
+    mv out numbers.json
+    gives 0 "$PLIMSOLL" evaluate "$1" --graphs "$2"
+    sed -n '1,/^the worst/p' out | sed 's/^/# /'
+    is "$missed" 0
+}
+
+accuracy_on_the_fixture() {
+    mkdir graphs
+    tar -C graphs -xf "$ROOT/tests/data/accuracy/graphs.tar.xz"
+    [ "$(xz -dc "$ROOT/tests/data/accuracy/jobs.jsonl.xz" | wc -l)" -ge 80 ]
+    bars "$ROOT/tests/data/accuracy/jobs.jsonl.xz" graphs
+    is "$(value without_graph <numbers.json)" 0
+    is "$(value peak.jobs <numbers.json)" "$(value jobs <numbers.json)"
+}
+accuracy_on_the_ground_truth() {
+    [ -f "$truth/graphs.tar.xz" ] || skip "accuracy_on_the_ground_truth: no ../shared/ground-truth beside the repository"
+    case $BUILD in *asan*) skip "accuracy_on_the_ground_truth: on the ordinary build alone, for time" ;; esac
+    tar -xf "$truth/graphs.tar.xz"
+    bars "$truth/memory.jsonl.xz" graphs
+}
+
+try accuracy_on_the_fixture
+try accuracy_on_the_ground_truth
+done_testing

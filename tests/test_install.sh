@@ -1,0 +1,63 @@
+#!/bin/sh
+# What `meson install` puts where, and a program that is built against it alone.
+. "$ROOT/tests/case.sh"
+
+install_tree() {
+    [ -d tree ] || DESTDIR=$work/tree meson install -C "$BUILD" --no-rebuild --quiet >/dev/null
+    prefix=$(find "$work/tree" -name plimsoll.h | sed 's:/include/plimsoll/plimsoll.h$::')
+}
+
+everything_is_installed() {
+    install_tree
+    for path in bin/plimsoll include/plimsoll/plimsoll.h share/man/man1/plimsoll.1 \
+        share/bash-completion/completions/plimsoll share/zsh/site-functions/_plimsoll \
+        share/fish/vendor_completions.d/plimsoll.fish; do
+        [ -f "$prefix/$path" ] || { echo "no $path"; false; }
+    done
+    for name in libplimsoll.so libplimsoll.a plimsoll.pc; do
+        [ -n "$(find "$prefix" -name $name)" ] || { echo "no $name"; false; }
+    done
+}
+
+a_program_builds_against_it() {
+    case $BUILD in *asan*) skip "a_program_builds_against_it: on the ordinary build alone" ;; esac
+    install_tree
+    cat >program.c <<'END'
+#include <plimsoll/plimsoll.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    pl_model *model = NULL;
+    pl_report *report = NULL;
+    pl_error err;
+    pl_job job;
+    pl_job_default(&job);
+    job.gpu = "a100-40gb";
+    if (argc == 2 && pl_model_open(&model, argv[1], NULL, &err) == PL_OK &&
+        pl_estimate(&report, model, &job, &err) == PL_OK)
+        printf("%lld\n", (long long)report->peak_bytes);
+    else
+        printf("%s\n", err.message);
+    pl_report_close(&report);
+    pl_model_close(&model);
+    return 0;
+}
+END
+    libdir=$(dirname "$(find "$prefix" -name libplimsoll.so)")
+    PKG_CONFIG_PATH=$libdir/pkgconfig
+    export PKG_CONFIG_PATH
+    flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs plimsoll)
+    # shellcheck disable=SC2086
+    cc -std=c11 -Wall -Wextra -Wpedantic -Werror program.c $flags -o shared-program
+    # shellcheck disable=SC2046
+    cc -std=c11 program.c -I"$prefix/include" "$libdir/libplimsoll.a" \
+        $(pkg-config --define-variable=prefix="$prefix" --static --libs-only-l plimsoll | sed 's/-lplimsoll//') -o static-program
+    LD_LIBRARY_PATH=$libdir ./shared-program "$ROOT/examples/resnet18.pt2" >shared-out
+    ./static-program "$ROOT/examples/resnet18.pt2" >static-out
+    "$PLIMSOLL" estimate "$ROOT/examples/resnet18.pt2" --gpu a100-40gb --json >out
+    is "$(cat shared-out)" "$(value memory.peak_bytes <out)"
+    is "$(cat static-out)" "$(cat shared-out)"
+}
+
+try everything_is_installed
+try a_program_builds_against_it
+done_testing

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Exports the models that the tests and examples read, with a real PyTorch and torch.export.
+
+    python3 tools/export_fixtures.py tests     writes tests/data/graphs/*.pt2
+    python3 tools/export_fixtures.py examples  writes examples/*.pt2
+
+Needs torch (made with 2.11.0), torchvision (0.26) and transformers. Models are built on the meta device, so no
+weight exists and none is written. What torch.export.save wrote is packed again: members that hold no graph are
+left out, the rest is deflated, and in stack traces the folders before site-packages and before this script are
+cut off. The graph itself is not touched. The file older.pt2 is not an export: it is mixed.pt2 rearranged by hand
+as PyTorch 2.6 laid archives out (see `older`), because no such version was at hand."""
+import json, os, re, sys, tempfile, zipfile
+
+import torch
+from torch import nn
+from torch.export import Dim
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Mixed(nn.Module):
+    """One of everything that the importer has to understand: a module called twice, tied weights, buffers that
+    change in place, no_grad, autocast, several results, optional tensors, constants, sizes computed by the code."""
+
+    def __init__(self):
+        super().__init__()
+        self.tok = nn.Embedding(64, 16)
+        self.fc = nn.Linear(16, 16)
+        self.act = nn.GELU()
+        self.conv = nn.Conv1d(16, 12, 3, stride=2, padding=1)
+        self.bn = nn.BatchNorm1d(12)
+        self.rnn = nn.LSTM(12, 10, batch_first=True)
+        self.head = nn.Linear(16, 64, bias=False)
+        self.head.weight = self.tok.weight
+        self.register_buffer("scale", torch.ones(16))
+        self.register_buffer("scratch", torch.zeros(1), persistent=False)
+
+    def forward(self, ids, mask=None):
+        batch, seq = ids.shape
+        x = self.act(self.fc(self.act(self.fc(self.tok(ids)))))
+        a, b = x.chunk(2, -1)
+        with torch.no_grad():
+            angle = (x * self.scale).cos()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            low = self.fc(x)
+        y = self.bn(self.conv((x + angle).transpose(1, 2)))
+        # export unrolls an LSTM over time: it needs a fixed length
+        z, (h, c) = self.rnn(y.transpose(1, 2)[:, :2])
+        wide = torch.zeros(batch * 2, 3 * seq + 1, device=ids.device)
+        wide = wide.masked_fill(wide > 0, float("-inf"))
+        last = x[torch.arange(batch, device=ids.device), -1]
+        logits = self.head(x * batch**0.5 + low.float()) + torch.tensor(2.0)
+        return logits, torch.cat([a, b], -1).reshape(batch * seq, 16), y, z, h, wide, last
+
+
+class Branch(nn.Module):
+    """A higher-order operator that is not inlined."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.fc(x)
+        return torch.cond(y.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (y,)) + x
+
+
+def ids(batch, seq, vocabulary=64):
+    return torch.zeros(batch, seq, dtype=torch.int64)
+
+
+def language_model(config_class, model_class, **settings):
+    import transformers
+    config = getattr(transformers, config_class)(**settings)
+    model = getattr(transformers, model_class)(config)
+    model.config.use_cache = False
+    return model
+
+
+def vision(name, **settings):
+    import torchvision
+    return getattr(torchvision.models, name)(**settings)
+
+
+BATCH = lambda: Dim("batch", min=1, max=65536)
+
+
+def export(build, inputs, shapes, train=True):
+    with torch.device("meta"):
+        model = build()
+        given = inputs()
+    model.train(train)
+    args, kwargs = given if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], dict) else (given, {})
+    return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
+
+
+def pack(program, path, deflate=True):
+    """torch.export.save, then only the members that the graph is in, without local folders."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    with tempfile.TemporaryDirectory() as folder:
+        saved = os.path.join(folder, stem + ".pt2")
+        torch.export.save(program, saved)
+        archive = zipfile.ZipFile(saved)
+        keep = [n for n in archive.namelist() if re.search(r"models/|archive_format|archive_version|byteorder|\.data/version", n)]
+        method = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
+        with zipfile.ZipFile(path, "w", method, compresslevel=9 if deflate else None) as out:
+            for name in keep:
+                data = archive.read(name)
+                if name.endswith(".json"):
+                    text = re.sub(r'/[^"\s\\]*?/site-packages/', "site-packages/", data.decode())
+                    text = re.sub(r'/[^"\s\\]*?/(export_fixtures\.py)', r"\1", text)
+                    json.loads(text)
+                    data = text.encode()
+                info = zipfile.ZipInfo(name, (2026, 11, 15, 0, 0, 0))
+                info.compress_type = method
+                out.writestr(info, data, compresslevel=9 if deflate else None)
+    print(f"{path}: {os.path.getsize(path)} bytes")
+
+
+def older(source, path):
+    """Rearranges an archive as torch.export.save of PyTorch 2.6 did: members at the root, written by Python's
+    zipfile without compression, the schema version and the keys of that time, sizes printed by str() of sympy."""
+    archive = zipfile.ZipFile(source)
+    model = json.loads(archive.read(next(n for n in archive.namelist() if n.endswith("models/model.json"))))
+    model["schema_version"] = {"major": 8, "minor": 2}
+    model["torch_version"] = "2.6.0+cu124"
+    model.pop("guards_code", None)
+    model["graph_module"].pop("treespec_namedtuple_fields", None)
+
+    def walk(value):
+        if isinstance(value, dict):
+            if "expr_str" in value:
+                text = re.sub(r"Symbol\('(\w+)'[^)]*\)", r"\1", value["expr_str"])
+                text = re.sub(r"Integer\((-?\d+)\)", r"\1", text)
+                text = re.sub(r"^Mul\((\d+), (\w+)\)$", r"\1*\2", text)
+                value["expr_str"] = text
+            if "target" in value and "metadata" in value:
+                value.pop("name", None)
+                value.pop("is_hop_single_tensor_return", None)
+                for argument in value["inputs"]: argument.pop("kind", None)
+            for item in value.values(): walk(item)
+        elif isinstance(value, list):
+            for item in value: walk(item)
+
+    walk(model)
+    with zipfile.ZipFile(path, "w") as out:
+        for name, data in (("version", "8.2"), ("serialized_exported_program.json", json.dumps(model)),
+                           ("serialized_state_dict.pt", ""), ("serialized_constants.pt", ""),
+                           ("serialized_example_inputs.pt", "")):
+            out.writestr(zipfile.ZipInfo(name, (2026, 11, 15, 0, 0, 0)), data)
+    print(f"{path}: {os.path.getsize(path)} bytes")
+
+
+GPT2 = dict(n_layer=2, n_head=2, n_embd=32, n_positions=64, vocab_size=128)
+BERT = dict(num_hidden_layers=2, num_attention_heads=2, hidden_size=32, intermediate_size=64, vocab_size=128,
+            max_position_embeddings=64)
+
+
+def token_shapes(most):
+    batch, seq = BATCH(), Dim("seq", min=2, max=most)
+    return {"input_ids": {0: batch, 1: seq}, "labels": {0: batch, 1: seq}}
+
+
+def tokens():
+    return (), {"input_ids": ids(4, 16), "labels": ids(4, 16)}
+
+
+def tests():
+    folder = os.path.join(ROOT, "tests", "data", "graphs")
+    os.makedirs(folder, exist_ok=True)
+    file = lambda name: os.path.join(folder, name + ".pt2")
+    pack(export(Mlp, lambda: (torch.zeros(4, 16),), ({0: BATCH()},)), file("mlp"))
+    pack(export(Mlp, lambda: (torch.zeros(4, 16),), None), file("mlp-static"), deflate=False)
+    batch, seq = Dim("batch", min=2, max=512), Dim("seq", min=4, max=128)
+    pack(export(Mixed, lambda: (ids(6, 18),), {"ids": {0: batch, 1: seq}}), file("mixed"))
+    pack(export(Branch, lambda: (torch.zeros(4, 8),), ({0: BATCH()},)), file("cond"))
+    pack(export(Mixed, lambda: (ids(6, 18),), None).run_decompositions({}), file("mixed-decomposed"))
+    pack(export(lambda: vision("resnet18"), lambda: (torch.zeros(4, 3, 224, 224),), ({0: BATCH()},)), file("resnet18"))
+    vit = lambda: __import__("torchvision").models.VisionTransformer(32, 8, 2, 2, 32, 64, num_classes=10)
+    pack(export(vit, lambda: (torch.zeros(4, 3, 32, 32),), ({0: BATCH()},)), file("vit"))
+    pack(export(lambda: language_model("GPT2Config", "GPT2LMHeadModel", **GPT2), tokens, token_shapes(64)), file("gpt2-tiny"))
+    pack(export(lambda: language_model("BertConfig", "BertForMaskedLM", **BERT), tokens, token_shapes(64)), file("bert-tiny"))
+    older(file("mixed"), file("older"))
+
+
+def examples():
+    folder = os.path.join(ROOT, "examples")
+    file = lambda name: os.path.join(folder, name + ".pt2")
+    pack(export(lambda: vision("resnet50"), lambda: (torch.zeros(32, 3, 224, 224),), ({0: BATCH()},)), file("resnet50"))
+    gpt2 = lambda: language_model("GPT2Config", "GPT2LMHeadModel")
+    shapes = lambda: ((), {"input_ids": ids(8, 512), "labels": ids(8, 512)})
+    pack(export(gpt2, shapes, token_shapes(1024)), file("gpt2"))
+
+
+if __name__ == "__main__":
+    {"tests": tests, "examples": examples}[sys.argv[1]]()

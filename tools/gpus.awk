@@ -1,0 +1,65 @@
+# Makes the C rows of src/device/catalogue.c from src/device/gpus.tsv, whose head explains the
+# columns. Any awk will do:  awk -f tools/gpus.awk src/device/gpus.tsv > gpu_rows.h
+# A line that is not as it should be ends it with a message and exit status 1.
+
+function fail(what) {
+    printf "%s:%d: %s\n", FILENAME, FNR, what > "/dev/stderr"
+    failed = 1
+    exit 1
+}
+
+function number(column, text) {
+    if (text !~ /^[0-9]+(\.[0-9]+)?$/ || text + 0 <= 0)
+        fail(column " should be a number above 0, found '" text "'")
+    return text
+}
+
+function rate(column, text) {
+    return text == "-" ? "NAN" : number(column, text)
+}
+
+function text_of(column, text) {
+    if (text == "" || text ~ /["\\]/) fail(column " should be text without quotes or backslashes")
+    return "\"" text "\""
+}
+
+# Bytes of the context: as given, or by one of the two rules, in whole MiB.
+function context(text, threads,    each) {
+    each["hopper"] = 2.2197
+    each["general"] = 1.889
+    if (text in each) return sprintf("INT64_C(%d) * 1048576", 24 + each[text] * threads / 1024 + 0.5)
+    if (text !~ /^[0-9]+$/) fail("context should be bytes, 'hopper' or 'general', found '" text "'")
+    return "INT64_C(" text ")"
+}
+
+BEGIN {
+    FS = "\t"
+    print "/* Made from gpus.tsv by tools/gpus.awk. */"
+}
+
+/^#/ || /^$/ { next }
+
+{
+    if (NF != 15) fail("15 columns are needed, found " NF)
+    if ($1 !~ /^[a-z0-9-]+$/) fail("a name has lower case letters, digits and hyphens, found '" $1 "'")
+    if ($1 in seen) fail("'" $1 "' stands here twice")
+    seen[$1] = 1
+    if ($3 !~ /^(-|[a-z0-9]+(,[a-z0-9]+)*)$/) fail("aliases are letters and digits between commas")
+    if ($5 !~ /^[0-9]+\.[0-9]$/) fail("cc should be as 8.0, found '" $5 "'")
+    if ($14 != "yes" && $14 != "no") fail("calibrated should be yes or no, found '" $14 "'")
+    split($5, cc, ".")
+    printf "{.aliases = %s,\n .gpu = {%s, %s,\n", text_of("aliases", $3), text_of("name", $1), \
+        text_of("title", $2)
+    printf "  INT64_C(%s) * 1048576, %d, %d, %s, %s,\n", number("memory", $4), cc[1], cc[2], \
+        number("sms", $6), number("bandwidth", $8)
+    printf "  %s, %s, %s, %s,\n", number("fp32", $9), rate("tf32", $10), rate("fp16", $11), \
+        rate("bf16", $12)
+    printf "  %s, %s,\n  %s}},\n", context($13, $6 * number("threads", $7)), \
+        $14 == "yes" ? "true" : "false", text_of("source", $15)
+    rows++
+}
+
+END {
+    if (failed) exit 1
+    if (!rows) fail("no rows")
+}

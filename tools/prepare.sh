@@ -1,0 +1,71 @@
+# Sourced by ./run and ./test: the Debian packages the build needs, and the build itself.
+# Expects $root, the folder of the sources. Talks on stderr only.
+
+packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev liblzma-dev"
+test_packages="xz-utils" # what the tests need besides
+
+# Installs what is missing when root; else says what to install and ends with 4.
+prepare_packages() {
+    if ! command -v dpkg-query >/dev/null 2>&1; then
+        for tool in cc meson ninja pkg-config; do
+            command -v "$tool" >/dev/null 2>&1 && continue
+            echo "plimsoll: $tool is missing; this is not Debian: install what its packages $packages hold" >&2
+            exit 4
+        done
+        return 0
+    fi
+    installed=$(dpkg-query -W -f '${Package}=${db:Status-Status}\n' "$@" 2>/dev/null || true)
+    missing=
+    for package in "$@"; do
+        case "
+$installed
+" in
+        *"
+$package=installed
+"*) ;;
+        *) missing="$missing $package" ;;
+        esac
+    done
+    [ -z "$missing" ] && return 0
+    missing=${missing# }
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "plimsoll: packages are missing; as root: apt-get update && apt-get install -y --no-install-recommends $missing" >&2
+        exit 4
+    fi
+    echo "plimsoll: installing $missing" >&2
+    log=$(mktemp)
+    # shellcheck disable=SC2086
+    if ! { DEBIAN_FRONTEND=noninteractive apt-get update -q &&
+        DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing; } >"$log" 2>&1 </dev/null; then
+        cat "$log" >&2
+        rm -f "$log"
+        echo "plimsoll: apt-get could not install $missing" >&2
+        exit 4
+    fi
+    rm -f "$log"
+}
+
+# prepare_build FOLDER [meson options]: configured once, then built; quiet unless it fails.
+prepare_build() {
+    folder=$root/$1
+    shift
+    log=$(mktemp)
+    if [ ! -f "$folder/build.ninja" ]; then
+        echo "plimsoll: configuring ${folder#"$root"/}" >&2
+        if ! meson setup "$folder" "$root" "$@" >"$log" 2>&1 </dev/null; then
+            cat "$log" >&2
+            rm -f "$log"
+            echo "plimsoll: meson could not configure $folder" >&2
+            exit 4
+        fi
+    fi
+    [ -f "$folder/.built" ] || echo "plimsoll: building ${folder#"$root"/}" >&2
+    if ! ninja -C "$folder" >"$log" 2>&1 </dev/null; then
+        cat "$log" >&2
+        rm -f "$log"
+        echo "plimsoll: the build in $folder failed" >&2
+        exit 4
+    fi
+    : >"$folder/.built"
+    rm -f "$log"
+}
