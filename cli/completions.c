@@ -1,5 +1,5 @@
 /* completions: see completions.h. Written for bash 4 (without the bash-completion package's
- * helpers), zsh's _arguments, and fish 3. Verbs first, then a verb's options, values where the
+ * functions), zsh's _arguments, and fish 3. Verbs first, then a verb's options, values where the
  * table lists them, files and folders otherwise. Left out: completing KIND:N of --parallel. */
 #include "completions.h"
 

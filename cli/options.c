@@ -81,7 +81,7 @@ const option_row option_table[] = {
      "PYTORCH_CUDA_ALLOC_CONF of the job"},
     {MODEL, "parallel", 0, "KIND:N", OPTION_PARALLEL, 0, NULL, NULL,
      "one rank of N: ddp:N, or fsdp2:N[:STAGE[:mp]] with stage 2 or 3, mp for bf16 parameters"},
-    {MODEL | IN(EVALUATE), "gpu", 'g', "G", OPTION_NAME, PLACE(job.gpu), gpu_name, "h200",
+    {MODEL | IN(EVALUATE), "gpu", 'g', "G", OPTION_GPU, PLACE(job.gpu), gpu_name, "h200",
      "the card; plimsoll gpus lists them"},
     {MODEL | IN(EVALUATE), "estimator", 'e', "E", OPTION_NAME, PLACE(job.estimator),
      pl_estimator_name, "sim", "how the peak is found"},
@@ -228,6 +228,10 @@ static int set_value(request *out, const option_row *row, const char *value) {
     case OPTION_FOLDER: AT(const char *) = value; return 0;
     case OPTION_NAME:
         if (!is_name(row, value)) return unknown_value(row, value);
+        AT(const char *) = value;
+        return 0;
+    case OPTION_GPU:
+        if (!pl_gpu_find(value)) return unknown_value(row, value);
         AT(const char *) = value;
         return 0;
     case OPTION_PRECISION:

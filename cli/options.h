@@ -35,6 +35,7 @@ typedef enum option_type {
     OPTION_FILE,      /* const char *: completed as a file */
     OPTION_FOLDER,    /* const char *: completed as a folder */
     OPTION_NAME,      /* const char *: one of names */
+    OPTION_GPU,       /* const char *: one of names, or another way to write one */
     OPTION_PRECISION, /* pl_precision: one of names */
     OPTION_LOSS,      /* pl_loss: one of names */
     OPTION_PARALLEL,  /* the job's parallel fields */

@@ -27,7 +27,8 @@ static void options_are_well_formed(void) {
         CHECK((row->argument == NULL) == (row->type == OPTION_SWITCH));
         CHECK(row->help[0] && row->help[strlen(row->help) - 1] != '.');
         CHECK(strspn(row->name, "abcdefghijklmnopqrstuvwxyz-") == strlen(row->name));
-        if (row->type == OPTION_NAME || row->type == OPTION_PRECISION || row->type == OPTION_LOSS)
+        if (row->type == OPTION_NAME || row->type == OPTION_GPU || row->type == OPTION_PRECISION ||
+            row->type == OPTION_LOSS)
             CHECK(row->names != NULL && row->names(0) != NULL);
     }
 }

@@ -1,5 +1,5 @@
-/* Expressions of sizes: what torch.export writes in both its forms comes to the number Python would give; what is
- * wrong is refused with its place; no value overflows unseen. */
+/* Expressions of sizes: what torch.export writes in both its forms comes to the number Python would
+ * give; what is wrong is refused with its place; no value overflows unseen. */
 #include "graph/expr.h"
 
 #include "check.h"
@@ -51,7 +51,9 @@ static void numbers(void) {
         {"Max(1, s0)", 7},
         {"Max(1, s0, s77, 3)", 12},
         {"Min(16, Mul(Integer(16), Symbol('s0', positive=True, integer=True)))", 16},
-        {"Add(Mul(Integer(12), FloorDiv(Add(Symbol('s0', integer=True), Integer(-1)), Integer(2))), Integer(12))", 48},
+        {"Add(Mul(Integer(12), FloorDiv(Add(Symbol('s0', integer=True), Integer(-1)), "
+         "Integer(2))), Integer(12))",
+         48},
         {"Pow(Symbol('s0', positive=True, integer=True), Integer(2))", 49},
         {"Mul(Rational(1, 2), Symbol('s77'))", 6},
         {"Mul(Pow(Integer(2), Integer(-1)), s77)", 6},
@@ -73,7 +75,9 @@ static void numbers(void) {
         {"Where(s0 < 8, 1, 2)", 1},
         {"Where(Eq(s0, 8), 1, 2)", 2},
         {"Piecewise((1, s0 > 100), (2, s0 >= 7), (3, True))", 2},
-        {"Piecewise(ExprCondPair(Integer(1), StrictGreaterThan(s0, Integer(100))), ExprCondPair(Integer(3), true))", 3},
+        {"Piecewise(ExprCondPair(Integer(1), StrictGreaterThan(s0, Integer(100))), "
+         "ExprCondPair(Integer(3), true))",
+         3},
         {"Where((s0 > 1) & (s77 > 100), 1, 2)", 2},
         {"Where((s0 > 1) | (s77 > 100), 1, 2)", 1},
         {"Where(~(s0 > 1), 1, 2)", 2},
@@ -99,7 +103,8 @@ static void numbers(void) {
         int64_t value = -999;
         if (!expr) printf("  %s: expected %s at %zu\n", rows[i].text, failure, position);
         CHECK(expr != NULL);
-        if (expr && !pl_expr_value(expr, values, &value, &failure)) printf("  %s comes to %s\n", rows[i].text, failure);
+        if (expr && !pl_expr_value(expr, values, &value, &failure))
+            printf("  %s comes to %s\n", rows[i].text, failure);
         if (value != rows[i].value) printf("  %s\n", rows[i].text);
         CHECK_INT(value, rows[i].value);
         pl_arena_free(&arena);
@@ -211,7 +216,8 @@ static void nesting_is_bounded(void) {
     CHECK_INT(value, 50001);
     /* many pieces at once need a stack of their own */
     at = (size_t)sprintf(text, "Piecewise(");
-    for (int i = 0; i < 1000; i++) at += (size_t)sprintf(text + at, "%s(1, s0 > 100)", i ? "," : "");
+    for (int i = 0; i < 1000; i++)
+        at += (size_t)sprintf(text + at, "%s(1, s0 > 100)", i ? "," : "");
     strcpy(text + at, ")");
     CHECK(parse(arena, text, &failure, &position) == NULL);
     CHECK_STR(failure, "a shorter expression");
@@ -233,7 +239,8 @@ static void symbols_and_constants(void) {
 }
 
 static void memory_runs_out(void) {
-    static const char text[] = "Max(1, Mul(Integer(4), Symbol('s77', positive=True)), s0 + 2, s0 // 3, 4, 5, 6, 7, 8, 9)";
+    static const char text[] =
+        "Max(1, Mul(Integer(4), Symbol('s77', positive=True)), s0 + 2, s0 // 3, 4, 5, 6, 7, 8, 9)";
     int failures = 0;
     for (long count = 0; count < 20; count++) {
         pl_arena *arena = pl_arena_new(0);

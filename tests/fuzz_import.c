@@ -1,14 +1,15 @@
-/* fuzz_import: damaged model files. Whatever the bytes, the importer returns a sound graph, or PL_INPUT with file,
- * place and what was expected; it does not crash, leak or hang.
+/* fuzz_import: damaged model files. Whatever the bytes, the importer returns a sound graph, or
+ * PL_INPUT with file, place and what was expected; it does not crash, leak or hang.
  *
  * With clang -fsanitize=fuzzer (and -DPL_LIBFUZZER) this is a libFuzzer target:
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DPL_LIBFUZZER -Isrc -Iinclude tests/fuzz_import.c \
- *         src/core/{arena,error,file}.c src/graph/{graph,expr}.c src/import/{import,json,names,pt2,zip}.c \
- *         src/import/pt2_{args,graph,module}.c -lz -lm -o fuzz_import
- * Without, a program that damages files itself, from a seed, the same each time:
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DPL_LIBFUZZER -Isrc -Iinclude
+ * tests/fuzz_import.c \
+ *         src/core/{arena,error,file}.c src/graph/{graph,expr}.c
+ * src/import/{import,json,names,pt2,zip}.c \ src/import/pt2_{args,graph,module}.c -lz -lm -o
+ * fuzz_import Without, a program that damages files itself, from a seed, the same each time:
  *     test_fuzz_import COUNT FILE.pt2...
- * A third of the variants are damaged archives, the rest damaged JSON: the archive's check sum would keep most of
- * the damage from the JSON reader. */
+ * A third of the variants are damaged archives, the rest damaged JSON: the archive's check sum
+ * would keep most of the damage from the JSON reader. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,8 @@
 #include "import/zip.h"
 
 static void stop(const char *what, const pl_error *err) {
-    fprintf(stderr, "not sound: %s (%d, %s, %lld: %s)\n", what, err->code, err->where, (long long)err->position,
-            err->message);
+    fprintf(stderr, "not sound: %s (%d, %s, %lld: %s)\n", what, err->code, err->where,
+            (long long)err->position, err->message);
     abort();
 }
 
@@ -32,11 +33,14 @@ static void bind(const pl_graph *graph) {
         pl_error err = {0};
         pl_graph *bound = NULL;
         for (int32_t i = 0; i < graph->symbol_count; i++)
-            values[i] = round == 0 ? graph->symbols[i].hint : round == 1 ? graph->symbols[i].least : INT64_MAX;
+            values[i] = round == 0   ? graph->symbols[i].hint
+                        : round == 1 ? graph->symbols[i].least
+                                     : INT64_MAX;
         pl_status status = pl_graph_bind(&bound, graph, values, &err);
         const char *wrong = status == PL_OK ? graph_unsound(bound) : NULL;
         if (wrong) stop(wrong, &err);
-        if (status != PL_OK && (status != PL_USAGE || bound || !err.message[0])) stop("binding", &err);
+        if (status != PL_OK && (status != PL_USAGE || bound || !err.message[0]))
+            stop("binding", &err);
         pl_graph_close(&bound);
     }
     free(values);
@@ -51,8 +55,8 @@ static bool import_once(const unsigned char *bytes, size_t size) {
         const char *wrong = graph ? graph_unsound(graph) : "no graph";
         if (wrong) stop(wrong, &err);
         bind(graph);
-    } else if (graph || status != PL_INPUT || err.code != status || err.position < 0 || !err.message[0] ||
-               strncmp(err.where, "fuzzed.pt2", 10) != 0) {
+    } else if (graph || status != PL_INPUT || err.code != status || err.position < 0 ||
+               !err.message[0] || strncmp(err.where, "fuzzed.pt2", 10) != 0) {
         stop("failure", &err);
     }
     pl_graph_close(&graph);
@@ -77,11 +81,42 @@ static size_t below(size_t limit) {
 }
 
 /* Text that readers tend to stumble over. */
-static const char *const tokens[] = {"-1", "0", "9223372036854775807", "-9223372036854775808", "18446744073709551616",
-                                     "4611686018427387904", "1e999", "NaN", "Infinity", "null", "true", "[", "]", "{", "}",
-                                     "\"", "\\", "\\u0000", "\\ud800", ",", ":", "[]", "{}", "\"\"", "as_int", "as_tensor",
-                                     "as_graph", "as_expr", "{\"as_int\": -5}", "\xff", "Mul(", "FloorDiv(s77, 0)", "s77**9999",
-                                     "[[[[[[[[", "{\"a\":{\"a\":{\"a\":", "higher_order.wrap_with_set_grad_enabled"};
+static const char *const tokens[] = {"-1",
+                                     "0",
+                                     "9223372036854775807",
+                                     "-9223372036854775808",
+                                     "18446744073709551616",
+                                     "4611686018427387904",
+                                     "1e999",
+                                     "NaN",
+                                     "Infinity",
+                                     "null",
+                                     "true",
+                                     "[",
+                                     "]",
+                                     "{",
+                                     "}",
+                                     "\"",
+                                     "\\",
+                                     "\\u0000",
+                                     "\\ud800",
+                                     ",",
+                                     ":",
+                                     "[]",
+                                     "{}",
+                                     "\"\"",
+                                     "as_int",
+                                     "as_tensor",
+                                     "as_graph",
+                                     "as_expr",
+                                     "{\"as_int\": -5}",
+                                     "\xff",
+                                     "Mul(",
+                                     "FloorDiv(s77, 0)",
+                                     "s77**9999",
+                                     "[[[[[[[[",
+                                     "{\"a\":{\"a\":{\"a\":",
+                                     "higher_order.wrap_with_set_grad_enabled"};
 
 /* Damages bytes[0 .. *size) in place; room: what fits. */
 static void damage(unsigned char *bytes, size_t *size, size_t room) {
@@ -144,15 +179,19 @@ int main(int argc, char **argv) {
         pl_zip zip;
         pl_zip_member member;
         bool found = true;
-        if (pl_zip_is(file.bytes, file.size) && pl_zip_open(&zip, file.bytes, file.size, argv[f + 2], &err) == PL_OK) {
+        if (pl_zip_is(file.bytes, file.size) &&
+            pl_zip_open(&zip, file.bytes, file.size, argv[f + 2], &err) == PL_OK) {
             while (pl_zip_next(&zip, &member, &found, &err) == PL_OK && found)
-                if (member.name_length > 5 && !memcmp(member.name + member.name_length - 5, ".json", 5) &&
-                    pl_zip_read(&zip, &member, arena, SIZE_MAX, argv[f + 2], &json, &json_size, &err) != PL_OK)
+                if (member.name_length > 5 &&
+                    !memcmp(member.name + member.name_length - 5, ".json", 5) &&
+                    pl_zip_read(&zip, &member, arena, SIZE_MAX, argv[f + 2], &json, &json_size,
+                                &err) != PL_OK)
                     return 3;
         }
         size_t room = (json_size > file.size ? json_size : file.size) + 4096;
         unsigned char *bytes = malloc(room);
-        if (!bytes || !import_once(file.bytes, file.size) || !import_once(json, json_size)) return 3;
+        if (!bytes || !import_once(file.bytes, file.size) || !import_once(json, json_size))
+            return 3;
         for (long i = 0; i < count / files; i++) {
             bool archive = i % 3 == 0;
             size_t size = archive ? file.size : json_size;
@@ -172,8 +211,8 @@ int main(int argc, char **argv) {
         pl_arena_free(&arena);
         pl_file_close(&file);
     }
-    printf("# %ld damaged files, %ld of them still readable, %.1f s, the slowest %.1f ms\n", count, read, seconds() - start,
-           slowest * 1e3);
+    printf("# %ld damaged files, %ld of them still readable, %.1f s, the slowest %.1f ms\n", count,
+           read, seconds() - start, slowest * 1e3);
     if (slowest > 5) return 1;
     return 0;
 }

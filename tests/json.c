@@ -1,4 +1,5 @@
-/* The JSON reader: what is right is read, what is wrong is refused at its byte, and nothing past the end is touched. */
+/* The JSON reader: what is right is read, what is wrong is refused at its byte, and nothing past
+ * the end is touched. */
 #include "import/json.h"
 
 #include <locale.h>
@@ -16,14 +17,33 @@ static char *exact(const char *text, size_t length) {
 
 static void whole_texts(void) {
     static const char *const good[] = {
-        "{}", "[]", "0", "-0", "1e5", "1E+5", "0.5", "-12.25e-3", "\"\"", "\"\\u00e9\\n\\\\\\\"\\/\\b\\f\\r\\t\"", "true",
-        "false", "null", "NaN", "Infinity", "-Infinity", " [ 1 , 2 ] ", "{\"a\":{\"b\":[[],{}]},\"c\":0}", "\t\r\n1\n",
-        "[\"0123456789abcdef0123456789abcdef\", \"0123456789abcde\"]", "{\"a\":1,\"a\":2}"};
+        "{}",
+        "[]",
+        "0",
+        "-0",
+        "1e5",
+        "1E+5",
+        "0.5",
+        "-12.25e-3",
+        "\"\"",
+        "\"\\u00e9\\n\\\\\\\"\\/\\b\\f\\r\\t\"",
+        "true",
+        "false",
+        "null",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        " [ 1 , 2 ] ",
+        "{\"a\":{\"b\":[[],{}]},\"c\":0}",
+        "\t\r\n1\n",
+        "[\"0123456789abcdef0123456789abcdef\", \"0123456789abcde\"]",
+        "{\"a\":1,\"a\":2}"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         pl_json json;
         char *copy = exact(good[i], strlen(good[i]));
         pl_json_open(&json, copy, strlen(good[i]), 512);
-        if (!pl_json_skip(&json) || !pl_json_end(&json)) printf("  %s: %s at %d\n", good[i], json.failure, (int)json.failure_at);
+        if (!pl_json_skip(&json) || !pl_json_end(&json))
+            printf("  %s: %s at %d\n", good[i], json.failure, (int)json.failure_at);
         CHECK(!json.failure);
         CHECK_INT(json.depth, 0);
         free(copy);
@@ -119,9 +139,23 @@ static void integers(void) {
 }
 
 static void check_numbers(void) {
-    static const char *const texts[] = {"0", "-0.0", "0.1", "1e-05", "1e-12", "3.141592653589793", "1e22", "1e23",
-                                        "123456789012345678", "0.30000000000000004", "1.7976931348623157e308", "5e-324", "1e999",
-                                        "-2.5e-7", "9007199254740993", "0.000001", "1234567890.123456789012345678901234567890"};
+    static const char *const texts[] = {"0",
+                                        "-0.0",
+                                        "0.1",
+                                        "1e-05",
+                                        "1e-12",
+                                        "3.141592653589793",
+                                        "1e22",
+                                        "1e23",
+                                        "123456789012345678",
+                                        "0.30000000000000004",
+                                        "1.7976931348623157e308",
+                                        "5e-324",
+                                        "1e999",
+                                        "-2.5e-7",
+                                        "9007199254740993",
+                                        "0.000001",
+                                        "1234567890.123456789012345678901234567890"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         pl_json json;
         double value = 5;
@@ -132,7 +166,8 @@ static void check_numbers(void) {
         setlocale(LC_NUMERIC, "C");
         double want = strtod(texts[i], NULL);
         setlocale(LC_NUMERIC, name);
-        if (memcmp(&value, &want, sizeof value)) printf("  %s: %.17g, not %.17g\n", texts[i], value, want);
+        if (memcmp(&value, &want, sizeof value))
+            printf("  %s: %.17g, not %.17g\n", texts[i], value, want);
         CHECK(!memcmp(&value, &want, sizeof value));
     }
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
@@ -182,9 +217,13 @@ static void copies(void) {
         {"\\u0041\\u00e9\\u20ac\\ud83d\\ude00", "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", true},
         {"\\ud83d!", "\xef\xbf\xbd!", true},
         {"\\ude00", "\xef\xbf\xbd", true},
-        {"\\ud83d\\u0041", "\xef\xbf\xbd" "A", true},
+        {"\\ud83d\\u0041",
+         "\xef\xbf\xbd"
+         "A",
+         true},
         {"\\u0000", "\xef\xbf\xbd", true},
         {"caf\xc3\xa9", "caf\xc3\xa9", false},
+        {"\xc3\xa9\\u", "\xc3\xa9\\u", false},
         {"\xff\xfe", "\xef\xbf\xbd\xef\xbf\xbd", false},
         {"\xc3", "\xef\xbf\xbd", false},
         {"\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd", false},
@@ -206,7 +245,8 @@ static void copies(void) {
 }
 
 static void every_cut(void) {
-    static const char text[] = "{\"a\": [1, -2.5e3, \"x\\u0041y\", true, null], \"long key that spans a block\": {\"b\": []}}";
+    static const char text[] = "{\"a\": [1, -2.5e3, \"x\\u0041y\", true, null], \"long key that "
+                               "spans a block\": {\"b\": []}}";
     for (size_t size = 0; size + 1 < sizeof text; size++) {
         char *copy = exact(text, size);
         pl_json json;

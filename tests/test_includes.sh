@@ -68,7 +68,24 @@ every_source_folder_has_a_row() {
     done
 }
 
+# A file that no list names would be neither built nor tested.
+every_source_is_listed() {
+    (cd "$ROOT" && ls src/*/*.c cli/*.c tests/*.c) | while read -r file; do
+        case $file in
+        tests/*) grep -q "'$(basename "$file" .c)\\(\\.c\\)\\?'" "$ROOT/tests/meson.build" || echo "$file" ;;
+        *) grep -q "'\\(cli/\\)\\?$(basename "$file")'" "$ROOT/meson.build" || echo "$file" ;;
+        esac
+    done >missing
+    silent missing
+}
+
+nothing_is_left_of_the_bring_up() {
+    if grep -n 'BRING-UP' "$ROOT/meson.build" "$ROOT/tests/meson.build"; then false; fi
+}
+
 try includes_go_one_way
 try a_wrong_include_is_seen
 try every_source_folder_has_a_row
+try every_source_is_listed
+try nothing_is_left_of_the_bring_up
 done_testing

@@ -1,5 +1,5 @@
-/* The zip reader: stored, deflated and zip64 members come out whole; archives that lie about themselves are refused
- * with their place, before anything of the claimed size is taken. */
+/* The zip reader: stored, deflated and zip64 members come out whole; archives that lie about
+ * themselves are refused with their place, before anything of the claimed size is taken. */
 #include "import/zip.h"
 
 #include <stdlib.h>
@@ -32,7 +32,12 @@ typedef struct recipe {
     int64_t size, packed, header, crc; /* -1: the truth */
 } recipe;
 
-static const recipe plain = {.name = "a/model.json", .data = "hello, hello, hello, hello", .size = -1, .packed = -1, .header = -1, .crc = -1};
+static const recipe plain = {.name = "a/model.json",
+                             .data = "hello, hello, hello, hello",
+                             .size = -1,
+                             .packed = -1,
+                             .header = -1,
+                             .crc = -1};
 
 static void write_zip(buffer *b, const recipe *rs, int count) {
     size_t headers[8], sizes[8], packeds[8];
@@ -74,7 +79,8 @@ static void write_zip(buffer *b, const recipe *rs, int count) {
     size_t directory = b->size;
     for (int i = 0; i < count; i++) {
         const recipe *r = &rs[i];
-        uint64_t size = r->size < 0 ? sizes[i] : (uint64_t)r->size, packed = r->packed < 0 ? packeds[i] : (uint64_t)r->packed;
+        uint64_t size = r->size < 0 ? sizes[i] : (uint64_t)r->size,
+                 packed = r->packed < 0 ? packeds[i] : (uint64_t)r->packed;
         uint64_t header = r->header < 0 ? headers[i] : (uint64_t)r->header;
         put(b, 0x02014b50, 4);
         put(b, 45, 2);
@@ -130,7 +136,8 @@ static void write_zip(buffer *b, const recipe *rs, int count) {
 }
 
 /* Reads the first member from an exact copy, so that a sanitizer sees every byte too many. */
-static pl_status read_first(const buffer *b, size_t size, size_t limit, char *text, size_t room, pl_error *err) {
+static pl_status read_first(const buffer *b, size_t size, size_t limit, char *text, size_t room,
+                            pl_error *err) {
     unsigned char *exact = malloc(size ? size : 1);
     memcpy(exact, b->bytes, size);
     pl_arena *arena = pl_arena_new(0);
@@ -142,7 +149,8 @@ static pl_status read_first(const buffer *b, size_t size, size_t limit, char *te
     memset(err, 0, sizeof *err);
     pl_status status = pl_zip_open(&zip, exact, size, "a.zip", err);
     if (status == PL_OK) status = pl_zip_next(&zip, &member, &found, err);
-    if (status == PL_OK && found) status = pl_zip_read(&zip, &member, arena, limit, "a.zip:m", &bytes, &length, err);
+    if (status == PL_OK && found)
+        status = pl_zip_read(&zip, &member, arena, limit, "a.zip:m", &bytes, &length, err);
     if (status == PL_OK && found && length < room) {
         memcpy(text, bytes, length);
         text[length] = '\0';
@@ -156,7 +164,8 @@ static void members_come_out(void) {
     static const struct {
         bool deflate, zip64, end64;
         unsigned padding;
-    } kinds[] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {1, 1, 1, 0}, {0, 0, 1, 0}, {0, 0, 0, 64}, {1, 0, 0, 7}};
+    } kinds[] = {{0, 0, 0, 0}, {1, 0, 0, 0},  {0, 1, 0, 0}, {1, 1, 1, 0},
+                 {0, 0, 1, 0}, {0, 0, 0, 64}, {1, 0, 0, 7}};
     static buffer b;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         recipe r = plain;
@@ -201,7 +210,8 @@ static void stored_is_in_place(void) {
     CHECK_INT(pl_zip_open(&zip, b.bytes, b.size, "a.zip", NULL), PL_OK);
     CHECK_INT(pl_zip_next(&zip, &member, &found, NULL), PL_OK);
     CHECK_INT(pl_zip_read(&zip, &member, arena, 1000, "m", &bytes, &size, NULL), PL_OK);
-    CHECK((const unsigned char *)bytes > b.bytes && (const unsigned char *)bytes < b.bytes + b.size);
+    CHECK((const unsigned char *)bytes > b.bytes &&
+          (const unsigned char *)bytes < b.bytes + b.size);
     CHECK_INT(pl_arena_used(arena), 0);
     CHECK_INT(pl_zip_next(&zip, &member, &found, NULL), PL_OK);
     CHECK(!found);
@@ -254,7 +264,8 @@ static void lies_are_refused(void) {
         CHECK_INT(read_first(&b, b.size, rows[i].limit, text, sizeof text, &err), PL_INPUT);
         CHECK_STR(err.where, "a.zip:m");
         CHECK(err.position > 0 && (size_t)err.position < b.size);
-        if (!strstr(err.message, rows[i].message)) printf("  '%s' is not in '%s'\n", rows[i].message, err.message);
+        if (!strstr(err.message, rows[i].message))
+            printf("  '%s' is not in '%s'\n", rows[i].message, err.message);
         CHECK(strstr(err.message, rows[i].message) != NULL);
     }
 }

@@ -1,7 +1,8 @@
 /* expr: a size that depends on dimensions left open at export.
  *
  * Read from the text torch.export writes, in both its forms: sympy's srepr, "Mul(Integer(4),
- * Symbol('s77', positive=True, integer=True))" (PyTorch 2.7 on), and plain, "4*s77", "((s0 - 1)//2)
+ * Symbol('s77', positive=True, integer=True))" (PyTorch 2.6 on), and the plain one of before,
+ * "4*s77", "((s0 - 1)//2)
  * + 1", "Max(1, s0)". The functions are those of torch/utils/_sympy/functions.py (PyTorch 2.11)
  * that can stand in a size. A function not known here is kept and makes evaluation fail, so that a
  * graph can still be read.

@@ -45,7 +45,7 @@ typedef struct pl_tensor {
     bool persistent;          /* buffers: in the state dict */
     uint8_t dims;             /* 0 to PL_MAX_DIMS */
     int64_t *sizes, *strides; /* [dims]; strides in elements */
-    int64_t offset;           /* in its storage, elements */
+    int64_t offset;           /* in its storage, elements; files of PyTorch 2.6 always say 0 */
     const pl_expr *const *size_expr, *const *stride_expr; /* [dims] or NULL: no symbol in them */
     const pl_expr *offset_expr;                           /* NULL: offset holds */
     int32_t producer;         /* node, or -1 */

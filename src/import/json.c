@@ -416,7 +416,7 @@ char *pl_json_copy(pl_arena *arena, const pl_json_text *text, size_t *length) {
     char *copy = pl_arena_array(arena, text->length + 2 * high + 1, 1), *to = copy;
     if (!copy) return NULL;
     while (from < end) {
-        if (*from != '\\') {
+        if (*from != '\\' || !text->escaped) {
             size_t n = utf8_length((const unsigned char *)from, (size_t)(end - from));
             if (n == 0) {
                 to = put_utf8(to, REPLACEMENT);

@@ -298,7 +298,8 @@ static bool read_version(reader *r) {
 static bool read_bound(reader *r, int64_t *bound) {
     char next = pl_json_peek(&r->json);
     if (next == 'n') return pl_json_null(&r->json);
-    if (next == '0' || next == '-') {
+    bool infinite = next == '-' && r->json.end - r->json.at > 1 && r->json.at[1] == 'I';
+    if ((next == '0' || next == '-') && !infinite) {
         int64_t value;
         if (!pl_json_int(&r->json, &value, NULL)) return false;
         *bound = value < 0 ? 0 : value;

@@ -97,8 +97,9 @@ static bool expr_of(reader *r, const pl_json_text *text, const char *at, expr_no
                                       &failure, &position);
         if (!expr) {
             if (!failure) return pl_pt2_no_memory(r);
-            return pl_pt2_fail(r, at, "expected %s at character %zu of the expression %.100s",
-                               failure, position, copy);
+            return pl_pt2_fail(r, text->escaped ? at : text->bytes + position,
+                               "expected %s at character %zu of the expression %.100s", failure,
+                               position, copy);
         }
         r->exprs[r->expr_count] = (expr_note){expr, PL_UNKNOWN};
         r->names.entries[entry].value = (int32_t)r->expr_count++;
@@ -264,7 +265,7 @@ bool pl_pt2_resolve(reader *r, size_t from) {
             continue;
         }
         const scalar *s = &r->scalars[found];
-        if (p->i) *p->i = s->i;
+        if (p->i) *p->i = p->truth ? s->i != 0 : s->i;
         if (p->f) *p->f = s->f;
         if (p->expr) *p->expr = s->expr;
     }
@@ -325,6 +326,7 @@ bool pl_pt2_args_placed(reader *r, pl_arg *args, size_t count, const char *at) {
         else
             p.i = &a->i;
         if (a->kind == PL_ARG_INT) p.expr = &a->expr;
+        p.truth = a->kind == PL_ARG_BOOL;
         if (!add_pending(r, p)) return false;
     }
     return true;
@@ -354,10 +356,12 @@ static bool keep_ints(reader *r, pl_arg *arg, const char *at) {
     if (arg->kind == PL_ARG_INTS) arg->list_expr = exprs;
     for (size_t i = 0; i < count; i++) {
         if (r->int_names[i] < 0) continue;
-        if (!add_pending(
-                r, (pending){
-                       .i = &arg->ints[i], .expr = &exprs[i], .name = r->int_names[i], .at = at}))
-            return false;
+        pending p = {.i = &arg->ints[i],
+                     .expr = &exprs[i],
+                     .truth = arg->kind == PL_ARG_BOOLS,
+                     .name = r->int_names[i],
+                     .at = at};
+        if (!add_pending(r, p)) return false;
     }
     return true;
 }
@@ -376,6 +380,7 @@ static bool read_ints(reader *r, pl_arg *arg, kind k) {
                            : !read_named(r, &name, &i, &f))
             return false;
         if (k == K_BOOLS) i = truth;
+        if (k == K_SYM_BOOLS) i = i != 0;
         if (!add_int(r, i, name)) return false;
     }
     arg->kind = k == K_BOOLS || k == K_SYM_BOOLS ? PL_ARG_BOOLS : PL_ARG_INTS;
@@ -548,7 +553,7 @@ static bool read_value(reader *r, pl_arg *arg, kind k, const char **graph_at) {
         if (k == K_SYM_FLOAT)
             arg->f = f;
         else
-            arg->i = i;
+            arg->i = k == K_SYM_BOOL ? i != 0 : i;
         if (name < 0) return true;
         arg->count = (uint32_t)name + 1; /* until pl_pt2_args_placed */
         return true;

@@ -39,6 +39,7 @@ typedef struct pending {
     int64_t *i;
     double *f; /* one of the two is NULL */
     const pl_expr **expr;
+    bool truth;   /* 0 or 1 is wanted */
     int32_t name; /* entry of names */
     const char *at;
 } pending;

@@ -155,7 +155,9 @@ pl_value *pl_new_flat(pl_eager *e, pl_dtype dtype, int64_t count) {
 
 pl_value *pl_alias(pl_eager *e, const pl_value *base, int dims, const int64_t *sizes,
                    const int64_t *strides) {
-    return value_on(e, base->storage, base->dtype, dims, sizes, strides);
+    pl_value *view = value_on(e, base->storage, base->dtype, dims, sizes, strides);
+    if (e->in_backward && !e->grad_enabled && view != &nothing) view->view = true;
+    return view;
 }
 
 pl_value *pl_alias_like(pl_eager *e, const pl_value *base) {

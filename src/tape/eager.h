@@ -37,7 +37,7 @@ struct pl_value {
     uint8_t dtype;  /* pl_dtype */
     uint8_t output; /* which output of fn */
     bool needs_grad;
-    bool wrapped_number; /* a 0-d tensor from a Python number: takes no part in type promotion */
+    bool view; /* made in backward by a view operator: its base lives as long as it does */
 };
 
 /* A backward rule: grads[i] is the gradient of output i, or NULL; it writes the gradient of input i to out[i]

@@ -103,9 +103,10 @@ static void release_saved(pl_eager *e, pl_fn *fn) {
 
 /* ---- gradients on their way ---- */
 
-/* input_buffer.cpp: in place when the buffer holds the only reference to a dense tensor and its storage. */
+/* input_buffer.cpp: in place when the buffer holds the only reference to a dense tensor and its storage. A view's
+ * storage has a second holder, its base, which autograd's view records keep. */
 static bool can_add_in_place(const pl_value *value) {
-    return value->refs == 1 && value->storage->refs == 1 && pl_is_dense(value);
+    return !value->view && value->refs == 1 && value->storage->refs == 1 && pl_is_dense(value);
 }
 
 /* buffer + arriving, both references taken. */

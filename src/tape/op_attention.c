@@ -28,12 +28,12 @@ static pl_attention_backend choose(const pl_eager *e, const pl_value *q, const p
     int64_t head = q->sizes[3], value_head = v->sizes[3];
     bool dense = last_dense(q) && last_dense(k) && last_dense(v) && q->sizes[2] > 0 && k->sizes[2] > 0;
     bool same_heads = q->sizes[1] == k->sizes[1] && k->sizes[1] == v->sizes[1];
-    if (!dense || (!same_heads && !gqa)) return PL_ATTENTION_MATH;
+    bool mask_grad = mask && mask->needs_grad; /* no kernel makes a broadcast mask's gradient (hf-t5-small-0) */
+    if (!dense || mask_grad || (!same_heads && !gqa)) return PL_ATTENTION_MATH;
     bool half = is_half(q) && (q->dtype == PL_DT_F16 || cc >= 80);
-    bool mask_grad = mask && mask->needs_grad;
     int64_t head_most = e->device->cc_major >= 9 ? 256 : 128;
     bool cudnn_first = e->device->cc_major == 9 || e->device->cc_major == 10;
-    if (cudnn_first && half && !mask_grad && head <= head_most && value_head <= head_most && head % 8 == 0 &&
+    if (cudnn_first && half && head <= head_most && value_head <= head_most && head % 8 == 0 &&
         value_head % 8 == 0 && q->sizes[2] > 1 && k->sizes[2] > 1)
         return PL_ATTENTION_CUDNN;
     if (half && cc >= 80 && !mask && head == value_head && head <= 256) return PL_ATTENTION_FLASH;
@@ -51,14 +51,22 @@ static pl_value *heads_inside(pl_eager *e, pl_dtype dtype, const int64_t *s, int
     return pl_new(e, dtype, 4, sizes, strides);
 }
 
-/* cuDNN lays its output out in the order of q's dimensions. */
+/* cuDNN lays its output out in the order of q's dimensions, the head's size last (MHA.cpp,
+ * alloc_with_matching_layout). */
 static pl_value *in_order_of(pl_eager *e, const pl_value *q, int64_t head) {
-    int64_t sizes[4] = {q->sizes[0], q->sizes[1], q->sizes[2], head}, strides[4];
-    bool heads_outside = q->strides[1] >= q->strides[2] || q->sizes[1] == 1;
-    strides[3] = 1;
-    strides[heads_outside ? 2 : 1] = head;
-    strides[heads_outside ? 1 : 2] = head * sizes[heads_outside ? 2 : 1];
-    strides[0] = head * sizes[1] * sizes[2];
+    int64_t sizes[4] = {q->sizes[0], q->sizes[1], q->sizes[2], head}, strides[4] = {0, 0, 0, 1};
+    int order[3] = {0, 1, 2}; /* outermost first */
+    for (int i = 1; i < 3; i++)
+        for (int k = i; k > 0 && q->strides[order[k]] > q->strides[order[k - 1]]; k--) {
+            int swap = order[k];
+            order[k] = order[k - 1];
+            order[k - 1] = swap;
+        }
+    int64_t step = head;
+    for (int i = 3; i-- > 0;) {
+        strides[order[i]] = step;
+        step *= sizes[order[i]];
+    }
     return pl_new(e, (pl_dtype)q->dtype, 4, sizes, strides);
 }
 
@@ -102,26 +110,24 @@ static pl_value *by_products(pl_eager *e, pl_value *q, pl_value *k, pl_value *v,
     pl_drop(e, sk);
     pl_drop(e, kt);
     pl_drop(e, sq);
-    if (mask || causal) { /* scores.add_(mask) */
-        pl_value *bias = NULL;
-        if (causal) { /* ones, tril, then the float mask */
-            int64_t square[2] = {q->sizes[q->dims - 2], k->sizes[k->dims - 2]};
-            pl_value *ones = pl_new(e, PL_DT_BOOL, 2, square, NULL), *lower = pl_new(e, PL_DT_BOOL, 2, square, NULL);
-            pl_drop(e, ones);
-            bias = pl_new(e, wide, 2, square, NULL);
-            pl_drop(e, lower);
-        }
-        pl_value *sum = pl_alias_like(e, scores);
-        if (scores->fn) {
-            sum->fn = scores->fn;
-            sum->output = scores->output;
-            sum->needs_grad = true;
-        }
-        pl_drop(e, bias);
+    pl_value *bias = pl_hold(mask);
+    if (causal && !bias) { /* ones, tril, then the float mask */
+        int64_t square[2] = {q->sizes[q->dims - 2], k->sizes[k->dims - 2]};
+        pl_value *ones = pl_new(e, PL_DT_BOOL, 2, square, NULL), *lower = pl_new(e, PL_DT_BOOL, 2, square, NULL);
+        pl_drop(e, ones);
+        bias = pl_new(e, wide, 2, square, NULL);
+        pl_drop(e, lower);
+    }
+    if (bias) {
+        pl_value *sum = pl_pointwise(e, "AddBackward0", ":g|:g", scores, bias);
         pl_drop(e, scores);
+        pl_drop(e, bias);
         scores = sum;
     }
+    /* _safe_softmax looks for rows that are masked whole */
+    pl_value *rows = bias ? pl_new_like(e, scores, PL_DT_BOOL) : NULL;
     pl_value *weights = pl_softmax_value(e, scores, (pl_dtype)scores->dtype, false);
+    pl_drop(e, rows);
     pl_drop(e, scores);
     if (dropout > 0) {
         pl_value *kept = pl_dropout_value(e, weights);
@@ -172,7 +178,7 @@ static pl_value *by_kernel(pl_eager *e, attention *a, pl_value *q, pl_value *k, 
         if (mask) pl_save(e, fn, mask);
         pl_fn_output(fn, result, 0);
     }
-    if (cudnn) e->tape->used_cudnn_attention = true;
+    if (cudnn) e->tape->used_cudnn = true;
     pl_drop(e, offset);
     pl_drop(e, seed);
     pl_drop(e, logsumexp);

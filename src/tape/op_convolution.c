@@ -72,7 +72,7 @@ static bool first_call(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
 static void workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     const pl_tape_device *d = e->device;
     if (d->conv_native(conv)) return;
-    e->tape->used_cudnn = true;
+    e->tape->used_cudnn = e->tape->used_convolutions = true;
     double doubt = 0;
     if (conv->benchmark && first_call(e, conv, pass)) {
         pl_scratch(e, d->conv_tried(conv, pass, d->cc_major, d->cc_minor, &doubt));
@@ -81,14 +81,21 @@ static void workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     pl_scratch(e, d->conv(conv, pass, d->cc_major, d->cc_minor, &doubt));
 }
 
+/* value.contiguous(the kernel's format), for the length of the call: the copy, or NULL where it is so already.
+ * What is saved is the value itself. */
+static pl_value *format_copy(pl_eager *e, const pl_value *value, bool channels_last) {
+    if (!channels_last)
+        return pl_is_contiguous(value) ? NULL : pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
+    bool last = wants_channels_last(value) || value->dims < 4 || value->sizes[1] == 1;
+    return last ? NULL : pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
+}
+
 /* Edges: input, weight, bias. Saved: input, weight; rule: the pl_conv. */
 static void convolution_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_conv *conv = fn->rule;
     pl_value *grad = grads[0], *x = fn->saved[0], *weight = fn->saved[1];
-    bool last = conv->channels_last;
-    bool in_format = last ? wants_channels_last(grad) || grad->sizes[1] == 1 : pl_is_contiguous(grad);
-    /* grad.contiguous(the kernel's format) */
-    pl_value *copy = in_format ? NULL : pl_new(e, (pl_dtype)grad->dtype, grad->dims, grad->sizes, NULL);
+    pl_value *copy = format_copy(e, grad, conv->channels_last);
+    pl_value *xc = format_copy(e, x, conv->channels_last), *wc = format_copy(e, weight, conv->channels_last);
     if (fn->edges[0].wanted) {
         out[0] = pl_new_like(e, x, (pl_dtype)x->dtype);
         workspace(e, conv, PL_CONV_BACKWARD_DATA);
@@ -101,6 +108,8 @@ static void convolution_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_va
         out[2] = pl_new_flat(e, (pl_dtype)grad->dtype, grad->sizes[1]);
         pl_reduce_scratch(e, copy ? copy : grad, ~2u, 4);
     }
+    pl_drop(e, wc);
+    pl_drop(e, xc);
     pl_drop(e, copy);
 }
 
@@ -117,10 +126,12 @@ void pl_run_convolution(pl_eager *e, const pl_node *node, const pl_operator *op)
     pl_conv *conv = pl_arena_alloc(e->step_arena, sizeof *conv);
     if (!conv) e->failed = true;
     if (conv && v[0] && v[1] && shape && describe(e, node, v[0], v[1], shape, transposed, conv)) {
-        pl_value *x = conv->channels_last ? pl_hold(v[0]) : pl_contiguous(e, v[0]);
-        pl_value *w = conv->channels_last ? pl_hold(v[1]) : pl_contiguous(e, v[1]);
+        pl_value *x = v[0], *w = v[1];
+        pl_value *xc = format_copy(e, x, conv->channels_last), *wc = format_copy(e, w, conv->channels_last);
         pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x->dtype, x);
         workspace(e, conv, PL_CONV_FORWARD);
+        pl_drop(e, wc);
+        pl_drop(e, xc);
         pl_value *inputs[3] = {x, w, v[2]};
         pl_fn *fn = pl_fn_new(e, "ConvolutionBackward0", convolution_backward, v[2] ? 3 : 2, inputs, 1);
         if (fn) {
@@ -129,8 +140,6 @@ void pl_run_convolution(pl_eager *e, const pl_node *node, const pl_operator *op)
             pl_save(e, fn, w);
             pl_fn_output(fn, result, 0);
         }
-        pl_drop(e, w);
-        pl_drop(e, x);
         pl_set_output(e, node, 0, result);
     }
     for (int i = 0; i < 3; i++) pl_drop(e, v[i]);

@@ -22,14 +22,14 @@ void pl_blas(pl_eager *e) {
     bool *taken = e->in_backward ? &e->blas_backward : &e->blas_forward;
     if (*taken) return;
     *taken = true;
-    e->tape->used_blas = true;
+    *(e->in_backward ? &e->tape->used_blas_backward : &e->tape->used_blas) = true;
     keep_workspace(e, e->device->cublas_bytes, "cublas workspace");
 }
 
 static void blas_lt(pl_eager *e) {
     pl_blas(e);
     if (e->blas_lt) return;
-    e->blas_lt = true;
+    e->blas_lt = e->tape->used_blas_lt = true;
     keep_workspace(e, e->device->cublaslt_bytes, "cublasLt workspace");
 }
 

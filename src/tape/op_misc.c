@@ -141,11 +141,13 @@ void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator 
 
 /* ---- softmax ---- */
 
-/* _softmax_backward_data: one tensor, of the input's type. Saved: the result. */
+/* _softmax_backward_data: one tensor, of the input's type. Saved: the result; numbers: [0] 1 for log_softmax. */
 static void softmax_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     pl_value *g = pl_is_contiguous(grads[0]) ? NULL : pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
     out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
+    /* softmax's kernel is given grad * output, log_softmax's is not */
+    if (fn->numbers[0] == 0) pl_drop(e, pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL));
     pl_drop(e, g);
 }
 
@@ -159,6 +161,9 @@ pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log) {
     pl_drop(e, dense);
     pl_fn *fn = pl_fn_new(e, log ? "LogSoftmaxBackward0" : "SoftmaxBackward0", softmax_backward, 1, &cast, 1);
     if (fn) {
+        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
+        if (fn->numbers) fn->numbers[0] = log;
+        else e->failed = true;
         pl_save(e, fn, result);
         pl_fn_output(fn, result, 0);
     }

@@ -97,12 +97,14 @@ static bool batch_norm_on_cudnn(const pl_value *x, const pl_value *weight, doubl
 static pl_value *batch_norm(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias,
                             bool training, double eps) {
     int64_t channels = x->dims > 1 ? x->sizes[1] : 1;
+    pl_value *copy = pl_is_dense(x) ? NULL : pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
     pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
     bool cudnn = batch_norm_on_cudnn(x, weight, eps, training);
     pl_value *mean = pl_new_flat(e, PL_DT_F32, training ? channels : 0);
     pl_value *deviation = pl_new_flat(e, PL_DT_F32, training ? channels : 0);
     if (training && !cudnn) stage(e, x, 4);
     if (cudnn) e->tape->used_cudnn = true;
+    pl_drop(e, copy);
     pl_value *inputs[3] = {x, weight, bias};
     pl_fn *fn = pl_fn_new(e, cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0", batch_norm_backward,
                           3, inputs, 1);

@@ -95,7 +95,7 @@ void pl_run_recurrent(pl_eager *e, const pl_node *node, const pl_operator *op) {
         pl_drop(e, x);
         return;
     }
-    e->tape->used_rnn = true;
+    e->tape->used_rnn = e->tape->used_cudnn = true;
     if (r->shape.dropout > 0 && !e->rnn_dropout_state) { /* cuDNN's random states, kept (rnn-0315, 2026-11-15) */
         e->rnn_dropout_state = true;
         pl_block_new(e, 6488064);

@@ -5,7 +5,10 @@
  * enable_gqa. Under torch.export it cannot look, so the graph holds the mask, its making, and keys and values
  * repeated for every head. Eager mode, which trains, has none of that (operator traces of hf-gpt2-0,
  * hf-llama-1b-0; 2026-11-15). A mask is taken out where its making says so by name, depends on no input of the
- * model, and its window (if it slides) is as long as the sequence. */
+ * model, and its window (if it slides) is as long as the sequence.
+ * Where a model has a bias of its own (T5), the export selects between bias and minus infinity by a mask repeated
+ * for every sample; eager mode passes the bias as it is, or, for a causal mask, selects once for all samples
+ * (hf-t5-small-0). */
 #include "tape/rewrite.h"
 
 #include <string.h>
@@ -70,6 +73,16 @@ static int32_t maker_of(const pl_graph *g, int32_t id) {
         id = g->nodes[at].args[0].tensor;
     }
     return -1;
+}
+
+/* where(mask, bias, -inf): the bias, or -1. *condition: the mask. */
+static int32_t masked_bias(const pl_graph *g, int32_t id, int32_t *condition) {
+    int32_t at = id >= 0 ? g->tensors[id].producer : -1;
+    if (at < 0 || strncmp(g->nodes[at].target, "aten.where.", 11) != 0) return -1;
+    const pl_node *n = &g->nodes[at];
+    if (n->arg_count < 3 || n->args[0].kind != PL_ARG_TENSOR || n->args[1].kind != PL_ARG_TENSOR) return -1;
+    *condition = n->args[0].tensor;
+    return n->args[1].tensor;
 }
 
 /* repeat_kv: unsqueeze, expand, reshape; the tensor before them, or the same one. */
@@ -159,6 +172,8 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
         int32_t mask = pl_node_tensor(n, "attn_mask"), key = pl_node_tensor(n, "key"), value = pl_node_tensor(n, "value");
         int32_t query = pl_node_tensor(n, "query");
         if (mask < 0 || key < 0 || value < 0 || query < 0) continue;
+        int32_t condition = mask, bias = masked_bias(graph, mask, &condition), where = mask;
+        mask = condition;
         if (!c.seen) {
             c.seen = pl_arena_array(arena, (size_t)graph->node_count, 1);
             c.stack = pl_arena_array(arena, (size_t)graph->node_count, sizeof *c.stack);
@@ -174,24 +189,34 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
         if (!g) {
             g = pl_arena_alloc(arena, sizeof *g);
             pl_node *nodes = pl_arena_array(arena, (size_t)graph->node_count, sizeof *nodes);
-            if (!g || !nodes) return NULL;
+            pl_tensor *tensors = pl_arena_array(arena, (size_t)graph->tensor_count, sizeof *tensors);
+            if (!g || !nodes || !tensors) return NULL;
             *g = *graph;
             memcpy(nodes, graph->nodes, (size_t)graph->node_count * sizeof *nodes);
+            memcpy(tensors, graph->tensors, (size_t)graph->tensor_count * sizeof *tensors);
             g->nodes = nodes;
+            g->tensors = tensors;
+        }
+        const char *source = graph->nodes[maker_of(graph, mask)].source;
+        bool causal = !strstr(source, "bidirectional") && !strstr(source, "attention_mask_for") && !strstr(source, "attention_masks(");
+        if (bias >= 0 && causal) { /* selected once for all samples */
+            g->tensors[where].sizes = graph->tensors[bias].sizes;
+            g->tensors[where].strides = graph->tensors[bias].strides;
+            continue;
         }
         pl_arg *args = pl_arena_array(arena, n->arg_count + 2, sizeof *args);
         if (!args) return NULL;
         uint32_t count = 0;
         for (uint32_t k = 0; k < n->arg_count; k++) {
             pl_arg arg = n->args[k];
-            if (strcmp(arg.name, "attn_mask") == 0 || strcmp(arg.name, "is_causal") == 0 || strcmp(arg.name, "enable_gqa") == 0) continue;
+            if (strcmp(arg.name, "attn_mask") == 0 && bias >= 0) arg.tensor = bias;
+            else if (strcmp(arg.name, "attn_mask") == 0) continue;
+            if (strcmp(arg.name, "is_causal") == 0 || strcmp(arg.name, "enable_gqa") == 0) continue;
             if (strcmp(arg.name, "key") == 0) arg.tensor = before_repeat(graph, key);
             if (strcmp(arg.name, "value") == 0) arg.tensor = before_repeat(graph, value);
             args[count++] = arg;
         }
-        const char *source = graph->nodes[maker_of(graph, mask)].source;
-        bool causal = !strstr(source, "bidirectional") && !strstr(source, "attention_mask_for") && !strstr(source, "attention_masks(");
-        args[count++] = (pl_arg){.name = "is_causal", .kind = PL_ARG_BOOL, .i = causal};
+        args[count++] = (pl_arg){.name = "is_causal", .kind = PL_ARG_BOOL, .i = causal && bias < 0};
         args[count++] = (pl_arg){.name = "enable_gqa", .kind = PL_ARG_BOOL, .i = 1};
         g->nodes[i].args = args;
         g->nodes[i].arg_count = count;

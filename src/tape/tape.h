@@ -38,8 +38,10 @@ typedef struct pl_tape {
     const char **notes; /* warnings for people */
     size_t note_count;
     /* What the job used, for the device's overhead. */
-    bool used_blas, used_cudnn, used_cudnn_attention, used_rnn;
-    double workspace_doubt; /* bytes: the workspaces' uncertainty at its largest */
+    bool used_blas, used_blas_backward, used_blas_lt, used_cudnn, used_convolutions, used_rnn,
+        used_communication, trains;
+    /* The part of the largest convolution workspace that may be wrong: share of its tensors' bytes, 0 to 1. */
+    double workspace_doubt;
 } pl_tape;
 
 void pl_tape_close(pl_tape **tape);

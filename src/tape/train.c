@@ -43,6 +43,66 @@ static void use(pl_train *t, int32_t tensor, int32_t node) {
     if (last > t->last_use[tensor]) t->last_use[tensor] = last;
 }
 
+/* ---- Python's names ---- */
+
+/* The name on the left of a line's "=", or false: "a = q @ k" gives "a", "q, k = .." gives "q, k". */
+static bool assigned_name(const char *source, size_t *length) {
+    const char *at = source;
+    while (*at && (*at == '_' || *at == ',' || *at == ' ' || *at == '.' || (*at >= '0' && *at <= '9') ||
+                   (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z')))
+        at++;
+    if (at == source || at[0] != '=' || at[1] == '=' || at[-1] != ' ') return false;
+    *length = (size_t)(at - 1 - source);
+    return true;
+}
+
+enum { NAMES = 32 };
+
+typedef struct name_slot {
+    const char *name;
+    size_t length;
+    int32_t module, first, last; /* the line's nodes */
+} name_slot;
+
+static void keep_until(pl_train *t, const name_slot *line, int32_t until) {
+    const pl_graph *g = t->e.graph;
+    for (int32_t i = line->first; i <= line->last; i++)
+        for (uint32_t k = 0; k < g->nodes[i].output_count; k++) {
+            int32_t id = g->nodes[i].outputs[k];
+            if (id >= 0 && t->last_use[id] > line->last && t->last_use[id] < until) t->last_use[id] = until;
+        }
+}
+
+/* What a line of a module's code assigns to a name is held until the name is assigned again or the call ends.
+ * Lines come from the graph's stack traces; a ring of the newest names is kept, older ones end with their call. */
+static void find_names(pl_train *t) {
+    const pl_graph *g = t->e.graph;
+    name_slot ring[NAMES] = {0};
+    int32_t newest = 0;
+    for (int32_t i = 0; i < g->node_count;) {
+        const pl_node *n = &g->nodes[i];
+        int32_t last = i;
+        while (last + 1 < g->node_count && g->nodes[last + 1].module == n->module && strcmp(g->nodes[last + 1].source, n->source) == 0) last++;
+        size_t length;
+        if (n->module >= 0 && assigned_name(n->source, &length)) {
+            name_slot line = {n->source, length, n->module, i, last};
+            name_slot *place = NULL;
+            for (int k = 0; k < NAMES && !place; k++)
+                if (ring[k].name && ring[k].module == n->module && ring[k].length == length && strncmp(ring[k].name, n->source, length) == 0) place = &ring[k];
+            if (place) {
+                keep_until(t, place, last);
+            } else {
+                place = &ring[newest++ % NAMES];
+                if (place->name) keep_until(t, place, t->module_last[place->module]);
+            }
+            *place = line;
+        }
+        i = last + 1;
+    }
+    for (int k = 0; k < NAMES; k++)
+        if (ring[k].name) keep_until(t, &ring[k], t->module_last[ring[k].module]);
+}
+
 /* last_use, and its inverse: the tensors that die after each node (dying[first_dying[i]..]). */
 static bool find_lifetimes(pl_train *t) {
     const pl_graph *g = t->e.graph;
@@ -62,6 +122,7 @@ static bool find_lifetimes(pl_train *t) {
             for (uint32_t j = 0; arg->kind == PL_ARG_TENSORS && j < arg->count; j++) use(t, arg->list[j], i);
         }
     }
+    find_names(t);
     for (int32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i] >= 0) t->last_use[g->outputs[i]] = -1; /* held by the caller */
     for (int32_t i = 0; i < g->tensor_count; i++)
@@ -109,6 +170,14 @@ static bool has_sibling(const pl_graph *g, int32_t m) {
     return false;
 }
 
+/* A ModuleList is never called, a Sequential is: its path is that of a called module. */
+static bool in_module_list(const pl_graph *g, int32_t m) {
+    const char *path = g->modules[m].path, *digits = trailing_number(path);
+    size_t stem = digits > path ? (size_t)(digits - path) - 1 : 0;
+    int32_t parent = g->modules[m].parent;
+    return stem > 0 && (parent < 0 || strlen(g->modules[parent].path) != stem || strncmp(g->modules[parent].path, path, stem) != 0);
+}
+
 /* Single operators are no blocks: a block has children of its own. */
 static bool has_children(const pl_graph *g, int32_t m) {
     for (int32_t i = 0; i < g->module_count; i++)
@@ -124,7 +193,8 @@ bool pl_train_find_blocks(pl_train *t) {
     for (int32_t m = 0; m < g->module_count; m++) {
         int32_t parent = g->modules[m].parent;
         int32_t outer = parent >= 0 ? t->block_of[parent] : -1;
-        bool block = outer < 0 && trailing_number(g->modules[m].path) && has_children(g, m) && has_sibling(g, m);
+        bool block = outer < 0 && trailing_number(g->modules[m].path) && has_children(g, m) &&
+                     (in_module_list(g, m) || has_sibling(g, m));
         t->block_of[m] = outer >= 0 ? outer : block ? m : -1;
         t->block_count += block;
     }
@@ -601,6 +671,7 @@ static void run(pl_train *t) {
     flatten_recurrent(t);
     if (t->trains && e->leaf_count == 0) add_note(t, "no parameter wants a gradient: forward only");
     if (e->leaf_count == 0) t->trains = false;
+    e->tape->trains = t->trains;
     if (t->trains) pl_optimizer_make(e, t->optimizer);
     if (t->job->checkpoint && t->block_count == 0)
         add_note(t, "checkpointing asked for, but the model has no repeated blocks: nothing is checkpointed");

@@ -145,8 +145,11 @@ class Budget:
 
 def compress(path):
     """path -> path.xz; the plain file goes."""
-    if subprocess.run(["xz", "-f", "-6", "-T0", path]).returncode == 0:
-        return
+    try:
+        if subprocess.run(["xz", "-f", "-6", "-T0", path]).returncode == 0:
+            return
+    except OSError:  # no xz there
+        pass
     with open(path, "rb") as f, lzma.open(path + ".xz", "wb") as g:
         g.write(f.read())
     os.remove(path)

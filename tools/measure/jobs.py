@@ -329,7 +329,7 @@ def main():
     todo = catalog.jobs()
     skip = set()
     drop = os.path.join(os.path.dirname(os.path.abspath(__file__)), "drop.txt")
-    if os.path.exists(drop):  # what did not build when tried on a CPU
+    if os.path.exists(drop):
         skip |= {line.split()[0] for line in open(drop) if line.strip() and line[0] != "#"}
     if a.skip_done:
         skip |= {json.loads(line)["job"]["id"] for line in open(a.skip_done)}

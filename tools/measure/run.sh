@@ -11,7 +11,7 @@ work=$(mktemp -d)
 start=$(date +%s)
 left() { echo $((budget - $(date +%s) + start)); }
 export PYTHONUNBUFFERED=1
-case $parts in *B*C*A* | *B*A*) b=$((budget * 25 / 100)) ;; *B*) b=$((budget - 10)) ;; esac
+case $parts in *B*A*) b=$((budget * 25 / 100)) ;; *B*C*) b=$((budget * 60 / 100)) ;; *) b=$((budget - 10)) ;; esac
 case $parts in *B*)
     timeout $((b + 20)) python3 "$here/convs.py" --budget "$b" --out "$work/convs.jsonl"
     mv "$work"/convs.jsonl.xz "$out"/ ;;

@@ -103,6 +103,23 @@ def winograd(d):
     return 36 * (t * (d.c + d.k) + d.c * d.k) * 4
 
 
+def fourier(d):
+    """Bytes of one channel's transform: the next powers of two that hold the filtered image, complex fp32, half of it.
+    Backward-data needs room for one more."""
+    least = 16 if d.pass_ == 0 else 17
+    size = [power(max(a + b - 1, least)) for a, b in zip(d.xs, d.ws)]
+    return product(size[:-1]) * (size[-1] // 2 + 1) * 8
+
+
+def fft(d):
+    return ((d.c // d.g) * d.k + d.n * (d.c + d.k)) * fourier(d)
+
+
+def fft_both(d):
+    """With the weights' transform kept in two orders."""
+    return fft(d) + (d.c // d.g) * d.k * (fourier(d) + 4 * d.r)
+
+
 def step16(d):
     return 16 // d.e
 
@@ -123,6 +140,8 @@ CLASSES = (
     ("converted-fp32", lambda d: converted32(d) + 16),
     ("converted-always", lambda d: everything(d) + 16),
     ("slice-8-pixels", lambda d: everything(d) + (d.n * d.p // 8 + d.n * d.p // 384) * weight4(d)),
+    ("fft", fft),
+    ("fft-both", fft_both),
 )
 
 # What the tree may ask of a shape; the order is that of the C table.

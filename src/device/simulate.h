@@ -1,0 +1,30 @@
+/* simulate: a tape played on a card: the memory curve, its peak and what lies there. */
+#ifndef PL_DEVICE_SIMULATE_H
+#define PL_DEVICE_SIMULATE_H
+
+#include "device/allocator.h"
+#include "tape/tape.h"
+
+typedef struct pl_simulation {
+    int64_t peak_allocated, peak_reserved, retries; /* bytes, bytes, times */
+    bool out_of_memory;                             /* stopped where the card was full */
+    /* The first instant at which `reserved` had its peak: */
+    size_t peak_event;
+    int64_t kinds[PL_FRAGMENTATION]; /* allocated bytes by pl_kind */
+    int64_t fragmentation;           /* reserved and not allocated */
+    pl_moment *timeline;             /* [timeline_count], a moment an event; NULL unless wanted */
+    size_t timeline_count;
+} pl_simulation;
+
+/* What the tape must know of a card (its workspaces, its size). */
+pl_tape_device pl_tape_device_of(const pl_gpu *gpu);
+
+/* Outside the allocator: context, kernels and library handles of what the tape used; bytes. */
+int64_t pl_overhead(const pl_gpu *gpu, const pl_tape *tape);
+
+/* Plays tape. arena: for the timeline; graph: for its names. PL_MISSING: out of memory here. */
+pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *graph,
+                      const pl_allocator_settings *settings, bool want_timeline, pl_arena *arena,
+                      pl_error *err);
+
+#endif

@@ -1,0 +1,25 @@
+/* interval: how far the truth may lie from the simulated peak. */
+#ifndef PL_ESTIMATE_INTERVAL_H
+#define PL_ESTIMATE_INTERVAL_H
+
+#include <stdbool.h>
+
+/* What an estimate rests on. */
+typedef struct pl_evidence {
+    bool convolutions;   /* cuDNN convolutions: workspaces fitted, not computed */
+    bool recurrent;      /* cuDNN recurrent layers: the same */
+    bool benchmark;      /* cudnn.benchmark: plans tried at run time */
+    bool parallel;       /* DDP or FSDP2 */
+    bool calibrated;     /* a card that was measured */
+    int unknown;         /* operators without a rule */
+    double workspace_doubt; /* tape's, 0 to 1 */
+} pl_evidence;
+
+typedef struct pl_interval {
+    double below, above; /* shares of the peak: low = peak * (1 - below), high = peak * (1 + above) */
+    double coverage;
+} pl_interval;
+
+pl_interval pl_interval_of(const pl_evidence *evidence);
+
+#endif

@@ -1,0 +1,138 @@
+/* model: see model.h. Batch and sequence are named by the importer (a symbol's role) where the export left them
+ * open; in a static graph they are the first two sizes of the first input. */
+#include "estimate/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/import.h"
+
+const char *pl_version(void) {
+    return PL_VERSION;
+}
+
+void pl_model_settings_default(pl_model_settings *settings) {
+    *settings = (pl_model_settings){.memory_limit = (size_t)4 << 30, .depth_limit = 512};
+}
+
+static const pl_symbol *symbol_of_role(const pl_graph *g, const char *role) {
+    for (int32_t i = 0; i < g->symbol_count; i++)
+        if (strcmp(g->symbols[i].role, role) == 0) return &g->symbols[i];
+    return NULL;
+}
+
+static int64_t hint_of(const pl_symbol *symbol) {
+    return symbol->hint != PL_UNKNOWN ? symbol->hint : symbol->least;
+}
+
+/* Batch and sequence of the graph as it was exported. */
+static void find_shape(const pl_graph *g, int64_t *batch, int64_t *seq) {
+    *batch = *seq = PL_UNKNOWN;
+    for (int32_t i = 0; i < g->input_count; i++) {
+        const pl_tensor *in = &g->tensors[g->inputs[i]];
+        if (*batch == PL_UNKNOWN && in->dims > 0) *batch = in->sizes[0];
+        if (*seq == PL_UNKNOWN && in->dims == 2 && !pl_dtype_is_float(in->dtype)) *seq = in->sizes[1];
+    }
+    const pl_symbol *b = symbol_of_role(g, "batch"), *s = symbol_of_role(g, "seq");
+    if (b) *batch = hint_of(b);
+    if (s) *seq = hint_of(s);
+}
+
+static void describe(pl_model *model) {
+    const pl_graph *g = model->graph;
+    pl_model_info *info = &model->info;
+    *info = (pl_model_info){.name = g->name,
+                            .torch_version = g->torch_version,
+                            .operators = g->node_count,
+                            .symbols = g->symbols,
+                            .symbol_count = (size_t)g->symbol_count};
+    for (int32_t i = 0; i < g->tensor_count; i++) {
+        const pl_tensor *t = &g->tensors[i];
+        int64_t n = pl_tensor_elements(t);
+        if (t->role == PL_ROLE_PARAMETER && t->tied < 0) {
+            info->parameters += n;
+            info->parameter_bytes += n * pl_dtype_size(t->dtype);
+            if (t->requires_grad) info->trainable += n;
+        } else if (t->role == PL_ROLE_BUFFER) {
+            info->buffer_bytes += n * pl_dtype_size(t->dtype);
+        }
+    }
+    find_shape(g, &info->batch, &info->seq);
+}
+
+static pl_status finish_open(pl_model **out, pl_graph *graph, const pl_model_settings *settings, pl_status status,
+                             pl_error *err) {
+    *out = NULL;
+    if (status != PL_OK) return status;
+    pl_model *model = calloc(1, sizeof *model);
+    if (!model) {
+        pl_graph_close(&graph);
+        return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    }
+    model->graph = graph;
+    if (settings) model->settings = *settings;
+    else pl_model_settings_default(&model->settings);
+    describe(model);
+    *out = model;
+    return PL_OK;
+}
+
+pl_status pl_model_open(pl_model **out, const char *path, const pl_model_settings *settings, pl_error *err) {
+    pl_graph *graph = NULL;
+    pl_status status = pl_import_file(&graph, path, settings, err);
+    return finish_open(out, graph, settings, status, err);
+}
+
+pl_status pl_model_open_memory(pl_model **out, const void *bytes, size_t size, const char *name,
+                               const pl_model_settings *settings, pl_error *err) {
+    pl_graph *graph = NULL;
+    pl_status status = pl_import_memory(&graph, bytes, size, name, settings, err);
+    return finish_open(out, graph, settings, status, err);
+}
+
+void pl_model_close(pl_model **model) {
+    if (!model || !*model) return;
+    pl_graph_close(&(*model)->graph);
+    free(*model);
+    *model = NULL;
+}
+
+const pl_model_info *pl_model_describe(const pl_model *model) {
+    return &model->info;
+}
+
+static pl_status refuse(pl_error *err, const char *option, const char *what, int64_t asked, int64_t has) {
+    if (has == PL_UNKNOWN)
+        return pl_fail(err, PL_USAGE, option, -1, "the graph has no %s dimension that could be %lld", what, (long long)asked);
+    return pl_fail(err, PL_USAGE, option, -1,
+                   "the graph was exported for a %s of %lld alone; to ask for another, export it with a dynamic one: "
+                   "torch.export.export(model, args, dynamic_shapes={\"x\": {%d: torch.export.Dim(\"%s\")}})",
+                   what, (long long)has, strcmp(what, "batch") == 0 ? 0 : 1, what);
+}
+
+pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned, int64_t *batch,
+                         int64_t *seq, pl_error *err) {
+    const pl_graph *g = model->graph;
+    *out = model->graph;
+    *owned = false;
+    *batch = model->info.batch;
+    *seq = model->info.seq;
+    const pl_symbol *b = symbol_of_role(g, "batch"), *s = symbol_of_role(g, "seq");
+    if (job->batch != PL_UNKNOWN && !b && job->batch != *batch) return refuse(err, "--batch", "batch", job->batch, *batch);
+    if (job->seq != PL_UNKNOWN && !s && job->seq != *seq) return refuse(err, "--seq", "seq", job->seq, *seq);
+    if (g->symbol_count == 0) return PL_OK;
+    int64_t *values = calloc((size_t)g->symbol_count, sizeof *values);
+    if (!values) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    for (int32_t i = 0; i < g->symbol_count; i++) {
+        const pl_symbol *symbol = &g->symbols[i];
+        values[i] = symbol == b && job->batch != PL_UNKNOWN ? job->batch
+                    : symbol == s && job->seq != PL_UNKNOWN ? job->seq
+                                                            : hint_of(symbol);
+        if (symbol == b) *batch = values[i];
+        if (symbol == s) *seq = values[i];
+    }
+    pl_status status = pl_graph_bind(out, g, values, err);
+    *owned = status == PL_OK;
+    free(values);
+    return status;
+}
