@@ -244,6 +244,72 @@ static void copies(void) {
     pl_arena_free(&arena);
 }
 
+/* The short cuts take only what the ordinary way would read alike, and else nothing. */
+static void short_cuts(void) {
+    static const char key[] = "{\"n\": ", quote[] = "{\"n\": \"";
+    static const struct {
+        const char *text;
+        int64_t value; /* -1: not taken */
+    } ints[] = {{"{\"n\": 12}", 12},
+                {"  {\"n\": 0},", 0},
+                {"{\"n\": 999999999999999999}", 999999999999999999},
+                {"{\"n\": 1234567890123456789}", -1},
+                {"{\"n\": -1}", -1},
+                {"{\"n\": 01}", -1},
+                {"{\"n\": 1.5}", -1},
+                {"{\"n\": 1 }", -1},
+                {"{\"n\": }", -1},
+                {"{\"n\": 1", -1},
+                {"{\"n\":1}", -1},
+                {"{\"n\": ", -1},
+                {"", -1},
+                {"{\"m\": 1}", -1}};
+    for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
+        char *copy = exact(ints[i].text, strlen(ints[i].text));
+        pl_json json;
+        int64_t value = -1;
+        pl_json_open(&json, copy, strlen(ints[i].text), 512);
+        bool taken = pl_json_quick_int(&json, key, sizeof key - 1, &value);
+        CHECK_INT(taken, ints[i].value >= 0);
+        CHECK_INT(value, ints[i].value);
+        CHECK(!json.failure);
+        free(copy);
+    }
+    static const struct {
+        const char *text, *value;
+    } strings[] = {{"{\"n\": \"abc\"}", "abc"}, {"{\"n\": \"\"} ", ""},
+                   {"{\"n\": \"a\\n\"}", NULL}, {"{\"n\": \"abc\" }", NULL},
+                   {"{\"n\": \"abc\"", NULL},   {"{\"n\": \"abc", NULL},
+                   {"{\"n\": \"", NULL},        {"{\"n\": \"abc\", \"m\": 1}", NULL}};
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
+        char *copy = exact(strings[i].text, strlen(strings[i].text));
+        pl_json json;
+        pl_json_text text = {0};
+        pl_json_open(&json, copy, strlen(strings[i].text), 512);
+        bool taken = pl_json_quick_string(&json, quote, sizeof quote - 1, &text);
+        CHECK_INT(taken, strings[i].value != NULL);
+        if (taken) CHECK(pl_json_is(&text, strings[i].value, strlen(strings[i].value)));
+        free(copy);
+    }
+    /* over the depth limit: left to the ordinary way, which refuses it */
+    pl_json json;
+    int64_t value;
+    pl_json_open(&json, "[{\"n\": 1}]", 10, 1);
+    CHECK(pl_json_list(&json) && pl_json_item(&json));
+    CHECK(!pl_json_quick_int(&json, key, sizeof key - 1, &value) && !json.failure);
+    CHECK(!pl_json_object(&json) && json.failure);
+    static const char alike[] = "[{\"a\": [1]}, {\"a\": [1]}, {\"a\": [1]} , {\"a\": [2]}, \"x\", "
+                                "\"x\", 1, 12, 1, {\"a\": [1}]";
+    pl_json_text last = {0};
+    int count = 0;
+    pl_json_open(&json, alike, sizeof alike - 1, 512);
+    CHECK(pl_json_list(&json));
+    while (pl_json_item(&json))
+        if (pl_json_skip_like(&json, &last)) count++;
+    CHECK_INT(count, 9);
+    CHECK_INT(json.failure_at, (int64_t)sizeof alike - 1 - 2);
+}
+
 static void every_cut(void) {
     static const char text[] = "{\"a\": [1, -2.5e3, \"x\\u0041y\", true, null], \"long key that "
                                "spans a block\": {\"b\": []}}";
@@ -264,6 +330,7 @@ int main(void) {
     RUN(numbers_in_any_locale);
     RUN(depth_is_bounded);
     RUN(copies);
+    RUN(short_cuts);
     RUN(every_cut);
     return check_done();
 }

@@ -1,14 +1,16 @@
 """Makes the accuracy fixture tests/data/accuracy from a ground truth: python3 fixture.py JOBS.jsonl GRAPHS OUT
 
 Takes an even share of every kind of job, by the id's prefix, each whole where it is small, spread over the
-settings (sorted by them, then every n-th). Of the graphs it keeps model.json alone, without stack traces:
-they are most of its size, hold another machine's paths, and the simulator does not read them. Of the
-results it keeps what `plimsoll evaluate` and the tests read.
+settings (sorted by them, then every n-th). Of the graphs it keeps model.json alone; of its stack traces, which are
+most of its size and hold paths and code of others, what the simulator reads of the innermost line: the name it
+assigns to, a maker of masks, and the kind of a cast (src/tape/{train,rewrite,op_view}.c). Of the results it keeps
+what `plimsoll evaluate` and the tests read.
 """
 import io
 import json
 import lzma
 import pathlib
+import re
 import sys
 import tarfile
 import zipfile
@@ -31,10 +33,34 @@ def model_json(graphs, name):
         return archive.read(member)
 
 
+MAKERS = ["create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask",
+          "create_bidirectional_mask", "create_masks_for_generate", "_update_causal_mask",
+          "_prepare_4d_causal_attention_mask_for_sdpa", "_prepare_4d_attention_mask_for_sdpa",
+          "_create_attention_masks", "mask_function"]
+TYPES = ["float32", "float16", "float()", "half()", "torch.float", "double"]
+
+
+def essence(trace):
+    """What the simulator reads of a stack trace, as one made-up line; its number keeps lines apart."""
+    lines = trace.strip().split("\n")
+    line = lines[-1].strip()
+    number = re.findall(r"line (\d+)", lines[-2] if len(lines) > 1 else "")
+    text = ""
+    assigned = re.match(r"([A-Za-z_][\w, .]*) = ", line)
+    if assigned:
+        text += assigned.group(1) + " = "
+    text += "".join(m + "(" for m in MAKERS if m + "(" in line)
+    if ".to(" in line:
+        named = next((t for t in TYPES if t in line), None)
+        text += "x.to(" + (named or ("dtype" if "dtype)" in line else "device")) + ")"
+    elif any(t in line for t in TYPES):
+        text += next(t for t in TYPES if t in line)
+    return 'File "model.py", line 1, in forward\n    ' + text + " # " + (number[-1] if number else "0")
+
+
 def strip(value):
-    """Drops every stack_trace, at any depth."""
     if isinstance(value, dict):
-        return {k: strip(v) for k, v in value.items() if k != "stack_trace"}
+        return {k: essence(v) if k == "stack_trace" else strip(v) for k, v in value.items()}
     if isinstance(value, list):
         return [strip(v) for v in value]
     return value

@@ -4,8 +4,8 @@
 Needs gcc, g++ and Debian's libjansson-dev libyajl-dev libjson-c-dev libsimdjson-dev libzip-dev zlib1g-dev. For each library: the
 time inside a process (least and median of 200 rounds) and of a whole process started for one parse (lower
 quartile of 150, less that of a program that only reads the file), beside python3's json.load in this process; for an
-archive also the time to get model.json out of it with libzip and with src/import/zip.c."""
-import json, os, subprocess, sys, tempfile, time, zipfile
+archive also the time to get model.json out of it with libzip and with src/import/zip.c; last, the whole import."""
+import glob, json, os, subprocess, sys, tempfile, time, zipfile
 from statistics import median
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,6 +28,10 @@ def build(folder):
         programs[name] = os.path.join(folder, name)
         subprocess.run(["gcc", "-std=gnu11", "-O2", "-I" + SRC, "-I" + SRC + "/../include", HERE + "/zip.c", "-o",
                         programs[name], *rest], check=True)
+    sources = [SRC + f for f in ("/core/file.c", "/core/error.c", "/core/arena.c", "/graph/graph.c", "/graph/expr.c")]
+    programs["import"] = os.path.join(folder, "import")
+    subprocess.run(["gcc", "-std=gnu11", "-O2", "-I" + SRC, "-I" + SRC + "/../include", HERE + "/import.c", *sources,
+                    *glob.glob(SRC + "/import/*.c"), "-o", programs["import"], "-lz", "-lm"], check=True)
     return programs
 
 def whole(commands, rounds=150):
@@ -50,6 +54,7 @@ def python_load(path, rounds=30):
 
 with tempfile.TemporaryDirectory() as folder:
     programs = build(folder)
+    importer = programs.pop("import")
     for path in sys.argv[1:]:
         if zipfile.is_zipfile(path):
             archive = zipfile.ZipFile(path)
@@ -72,3 +77,5 @@ with tempfile.TemporaryDirectory() as folder:
                 out = subprocess.run([programs[name], text, "200"], check=True, capture_output=True, text=True)
                 count, least, middle = out.stdout.split()
                 print(f"  {name:18} in process {least:>8} {middle:>8}   {beyond}   ({count} objects)")
+        out = subprocess.run([importer, path, "300"], check=True, capture_output=True, text=True).stdout.split()
+        print(f"  {'the whole import':18} in process {out[0]:>8} {out[1]:>8}   binding its sizes: {out[2]} {out[3]}")

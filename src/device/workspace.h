@@ -39,7 +39,7 @@ int64_t pl_workspace_cublas(int cc_major, int cc_minor);
 /* cuBLASLt's (linear layers with a bias run there), likewise kept. */
 int64_t pl_workspace_cublaslt(int cc_major, int cc_minor);
 
-/* ---- recurrent layers (workspace.c) ---- */
+/* ---- recurrent layers (workspace_rnn.c) ---- */
 
 /* false: a request that makes no sense, or sizes that do not fit. */
 bool pl_workspace_rnn(const pl_rnn *rnn, int cc_major, int cc_minor, pl_rnn_memory *out);

@@ -349,6 +349,54 @@ bool pl_json_skip(pl_json *json) {
     }
 }
 
+bool pl_json_skip_like(pl_json *json, pl_json_text *last) {
+    if (json->failure) return false;
+    next_char(json);
+    const char *start = json->at;
+    size_t length = last->length;
+    /* the bracket that ends it, or quotes, makes it whole; a number could go on */
+    if (length && (size_t)(json->end - start) > length &&
+        (*start == '{' || *start == '[' || *start == '"') && !memcmp(start, last->bytes, length)) {
+        json->at += length;
+        json->first = false;
+        return true;
+    }
+    if (!pl_json_skip(json)) return false;
+    *last = (pl_json_text){start, (size_t)(json->at - start), false};
+    return true;
+}
+
+/* Whether start stands here and the object it opens is within the depth allowed. */
+static bool starts_with(pl_json *json, const char *start, size_t length) {
+    next_char(json);
+    return !json->failure && json->depth < json->depth_limit &&
+           (size_t)(json->end - json->at) > length && !memcmp(json->at, start, length);
+}
+
+bool pl_json_quick_int(pl_json *json, const char *start, size_t length, int64_t *out) {
+    if (!starts_with(json, start, length)) return false;
+    const char *digits = json->at + length, *at = digits;
+    int64_t value = 0;
+    while (at < json->end && *at >= '0' && *at <= '9' && at - digits < 18)
+        value = value * 10 + (*at++ - '0');
+    if (at == digits || at == json->end || *at != '}' || (*digits == '0' && at - digits > 1))
+        return false;
+    *out = value;
+    json->at = at + 1;
+    json->first = false;
+    return true;
+}
+
+bool pl_json_quick_string(pl_json *json, const char *start, size_t length, pl_json_text *out) {
+    if (!starts_with(json, start, length)) return false;
+    const char *text = json->at + length, *at = string_stop(text, json->end);
+    if (json->end - at < 2 || at[0] != '"' || at[1] != '}') return false;
+    *out = (pl_json_text){text, (size_t)(at - text), false};
+    json->at = at + 2;
+    json->first = false;
+    return true;
+}
+
 bool pl_json_end(pl_json *json) {
     if (json->failure) return false;
     next_char(json);

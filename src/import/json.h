@@ -57,6 +57,15 @@ bool pl_json_int(pl_json *json, int64_t *out, bool *exact);
 bool pl_json_number(pl_json *json, double *out);
 /* Any value, checked for syntax. */
 bool pl_json_skip(pl_json *json);
+/* The same, where the value is likely the one passed over before at *last (none yet: empty): equal
+ * bytes need no second check. *last becomes this one. */
+bool pl_json_skip_like(pl_json *json, pl_json_text *last);
+/* Short cuts for the two objects that make up most of a model: {"KEY": 12} and {"KEY": "text"},
+ * spaced as Python's json module does it. start: what comes before the number or the text, with
+ * braces and quotes. True: read. False: nothing was taken; read it the ordinary way, which also
+ * finds what is wrong. */
+bool pl_json_quick_int(pl_json *json, const char *start, size_t length, int64_t *out);
+bool pl_json_quick_string(pl_json *json, const char *start, size_t length, pl_json_text *out);
 /* Only white space is left. */
 bool pl_json_end(pl_json *json);
 

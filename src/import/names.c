@@ -21,8 +21,7 @@ static uint64_t hash_of(const pl_names *names, const char *bytes, size_t length,
     return hash ^ hash >> 29;
 }
 
-static bool grow(pl_names *names) {
-    size_t count = names->slot_count ? names->slot_count * 2 : 1024;
+static bool grow(pl_names *names, size_t count) {
     pl_name_slot *slots = pl_arena_array(names->arena, count, sizeof *slots);
     if (!slots) return false;
     for (size_t i = 0; i < names->count; i++) {
@@ -35,10 +34,13 @@ static bool grow(pl_names *names) {
     return true;
 }
 
-bool pl_names_open(pl_names *names, pl_arena *arena) {
+bool pl_names_open(pl_names *names, pl_arena *arena, size_t expected) {
     *names = (pl_names){.arena = arena};
     names->seed = mix((uint64_t)(uintptr_t)arena, UINT64_C(0x243f6a8885a308d3));
-    return grow(names);
+    size_t slots = 256;
+    while (slots < expected * 2 && slots < (size_t)1 << 30) slots *= 2;
+    names->entries = pl_arena_grow(arena, NULL, &names->capacity, expected, sizeof *names->entries);
+    return (expected == 0 || names->entries) && grow(names, slots);
 }
 
 /* The slot where the name stands or would stand. */
@@ -66,7 +68,7 @@ int32_t pl_names_get(pl_names *names, const char *bytes, size_t length, uint64_t
     if (names->slots[at].entry) return (int32_t)names->slots[at].entry - 1;
     if (length > UINT32_MAX || names->count >= INT32_MAX - 1) return -1;
     if ((names->count + 1) * 2 > names->slot_count) {
-        if (!grow(names)) return -1;
+        if (!grow(names, names->slot_count * 2)) return -1;
         at = probe(names, bytes, length, space, hash);
     }
     pl_name *grown = pl_arena_grow(names->arena, names->entries, &names->capacity, names->count + 1,

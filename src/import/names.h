@@ -30,8 +30,8 @@ typedef struct pl_names {
     uint64_t seed;
 } pl_names;
 
-/* arena: holds the table. False: out of memory. */
-bool pl_names_open(pl_names *names, pl_arena *arena);
+/* arena: holds the table. expected: names that will likely come. False: out of memory. */
+bool pl_names_open(pl_names *names, pl_arena *arena, size_t expected);
 
 /* The entry's number, -1 out of memory. */
 int32_t pl_names_get(pl_names *names, const char *bytes, size_t length, uint64_t space);

@@ -8,7 +8,13 @@
 #include "import/pt2_reader.h"
 #include "import/zip.h"
 
-enum { SCHEMA_MAJOR = 8 };
+enum {
+    SCHEMA_MAJOR = 8,
+    /* what exports have, about: room taken at the start saves growing, and pages touched for
+       nothing */
+    BYTES_A_NAME = 512,
+    BYTES_A_TENSOR = 1200,
+};
 
 /* ---- what the files share ---- */
 
@@ -536,14 +542,16 @@ static pl_status import_json(pl_graph **out, const void *bytes, size_t size, con
                              pl_arena *scratch, pl_error *err) {
     pl_arena *arena = pl_arena_new(settings->memory_limit);
     reader *r = scratch ? pl_arena_alloc(scratch, sizeof *r) : NULL;
-    if (!arena || !r || !pl_names_open(&r->names, scratch)) {
+    if (r) r->scratch = scratch;
+    if (!arena || !r || !pl_names_open(&r->names, scratch, size / BYTES_A_NAME + 16) ||
+        !pl_pt2_grow(r, &r->tensors, &r->tensor_room, size / BYTES_A_TENSOR + 16,
+                     sizeof *r->tensors)) {
         pl_arena_free(&arena);
         pl_arena_free(&scratch);
         return pl_fail(err, PL_MISSING, where, -1, "out of memory");
     }
     pl_json_open(&r->json, bytes, size, settings->depth_limit);
     r->arena = arena;
-    r->scratch = scratch;
     r->schema_major = -1;
     pl_status status = PL_OK;
     pl_graph *graph = read_model(r) ? finish(r, name) : NULL;

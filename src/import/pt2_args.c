@@ -206,6 +206,9 @@ static bool read_symbolic(reader *r, bool want_expr, scalar *out) {
 }
 
 bool pl_pt2_read_size(reader *r, int64_t *value, const pl_expr **expr) {
+    static const char plain[] = "{\"as_int\": ";
+    *expr = NULL;
+    if (pl_json_quick_int(&r->json, plain, sizeof plain - 1, value)) return true;
     scalar s;
     pl_json_peek(&r->json);
     const char *at = r->json.at;

@@ -37,14 +37,17 @@ typedef struct inlined {
 static bool read_graph(reader *r, inlined *in);
 
 bool pl_pt2_tensor_name(reader *r, int32_t *name) {
+    static const char plain[] = "{\"name\": \"";
     pl_json_text key, text = {0};
     const char *at = r->json.at;
-    if (!pl_json_object(&r->json)) return false;
-    while (pl_json_key(&r->json, &key)) {
-        if (PL_JSON_IS(&key, "name"))
-            pl_json_string(&r->json, &text);
-        else
-            pl_json_skip(&r->json);
+    if (!pl_json_quick_string(&r->json, plain, sizeof plain - 1, &text)) {
+        if (!pl_json_object(&r->json)) return false;
+        while (pl_json_key(&r->json, &key)) {
+            if (PL_JSON_IS(&key, "name"))
+                pl_json_string(&r->json, &text);
+            else
+                pl_json_skip(&r->json);
+        }
     }
     if (r->json.failure) return false;
     if (!text.bytes) return pl_pt2_fail(r, at, "expected the name of a tensor");
@@ -87,7 +90,8 @@ static bool keep_exprs(reader *r, const sizes *s, const pl_expr *const **out) {
 /* A TensorMeta into a tensor. */
 static bool describe(reader *r, pl_tensor *t) {
     pl_json_text key;
-    sizes size = {0}, stride = {0};
+    sizes size, stride; /* filled by read_sizes */
+    size.count = stride.count = 0;
     bool has_size = false, has_stride = false;
     int64_t dtype = -1;
     const char *at = r->json.at;
@@ -104,7 +108,7 @@ static bool describe(reader *r, pl_tensor *t) {
         else if (PL_JSON_IS(&key, "storage_offset"))
             pl_pt2_read_size(r, &t->offset, &t->offset_expr);
         else
-            pl_json_skip(&r->json);
+            pl_json_skip_like(&r->json, &r->last_device);
     }
     if (r->json.failure) return false;
     if (!has_size || !has_stride || dtype < 0)

@@ -103,6 +103,7 @@ typedef struct reader {
     bool no_grad;
     pl_autocast autocast;
     pl_json_text last_stack, last_trace; /* and what was made of them: neighbours often share one */
+    pl_json_text last_device;            /* passed over in the tensor before */
     int32_t last_module;
     const char *last_source;
 

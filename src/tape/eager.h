@@ -87,6 +87,10 @@ typedef struct pl_leaf {
     pl_value *arriving;   /* input buffer of its AccumulateGrad */
     int32_t expected;     /* edges that still have to deliver in this backward */
     pl_value *cast;       /* autocast's cached copy */
+    /* FSDP2: what this rank keeps of it; 0 elements: all of it. */
+    int64_t shard_elements;
+    pl_dtype shard_dtype;
+    bool reduced;         /* its gradient has been reduced to a shard */
     const char *name;
 } pl_leaf;
 
@@ -115,6 +119,7 @@ struct pl_eager {
     bool rnn_dropout_state;
     pl_checkpoint_frame *frame; /* being recorded or made again, NULL: none */
     void (*recompute)(pl_eager *e, pl_checkpoint_frame *frame); /* runs a frame's forward again */
+    void (*before_fn)(pl_eager *e, const pl_fn *fn); /* before each function of backward; NULL: none */
     struct { pl_conv conv; pl_conv_pass pass; } *tried; /* shapes cudnn.benchmark has tried */
     size_t tried_count, tried_room;
     bool failed;         /* out of memory */

@@ -227,7 +227,10 @@ void pl_backward_from(pl_eager *e, pl_value *loss) {
     /* The first gradient is also held by the caller of the engine until the end. */
     pl_value *first = pl_hold(loss->fn->grads[loss->output]);
     for (size_t i = e->fn_count; i-- > 0 && !e->failed;)
-        if (e->fns[i]->reached) call(e, e->fns[i]);
+        if (e->fns[i]->reached) {
+            if (e->before_fn) e->before_fn(e, e->fns[i]);
+            call(e, e->fns[i]);
+        }
     pl_drop(e, first);
     e->in_backward = false;
     e->grad_enabled = grad_enabled;

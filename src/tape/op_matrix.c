@@ -77,7 +77,7 @@ static void addmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **
 /* Saves a for b's gradient and b for a's; numbers: the slots of a and b. */
 static void save_product(pl_eager *e, pl_fn *fn, pl_value *a, pl_value *b) {
     if (!fn) return;
-    fn->numbers = pl_arena_array(e->step_arena, 2, sizeof *fn->numbers);
+    fn->numbers = pl_arena_array(e->step_arena, 4, sizeof *fn->numbers);
     if (!fn->numbers) {
         e->failed = true;
         return;
@@ -112,16 +112,24 @@ pl_value *pl_addmm(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
 
 /* ---- bmm ---- */
 
+/* numbers: the slots of a and b, [2] 1 where the product was scaled: then its gradients are too. baddbmm makes batch1's
+ * first, bmm mat2's. */
 static void bmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    for (int i = 1; i >= 0; i--) {
+    for (int k = 0; k < 2; k++) {
+        int i = fn->edge_count > 2 ? k : 1 - k;
         if (!fn->edges[i].wanted) continue;
         pl_value *copy = operand_copy(e, grads[0]), *other = operand_copy(e, fn->saved[fn->numbers[1 - i]]);
         out[i] = pl_new(e, (pl_dtype)grads[0]->dtype, 3, fn->edges[i].sizes, NULL);
         pl_blas(e);
         pl_drop(e, other);
         pl_drop(e, copy);
+        if (!fn->numbers[2]) continue;
+        pl_value *scaled = pl_new_like(e, out[i], (pl_dtype)out[i]->dtype);
+        pl_drop(e, out[i]);
+        out[i] = scaled;
     }
-    if (fn->edge_count > 2 && fn->edges[2].wanted) out[2] = pl_hold(grads[0]);
+    if (fn->edge_count > 2 && fn->edges[2].wanted)
+        out[2] = fn->numbers[3] ? pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype) : pl_hold(grads[0]);
 }
 
 static pl_value *batched(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
@@ -143,6 +151,13 @@ pl_value *pl_bmm(pl_eager *e, pl_value *a, pl_value *b) {
 }
 
 /* ---- matmul ---- */
+
+/* matmul's and einsum's last step, _unsafe_view: no view for autograd. */
+static pl_value *unsafe_view(pl_eager *e, pl_value *value, int dims, const int64_t *sizes) {
+    pl_value *view = pl_reshape(e, value, dims, sizes);
+    if (view->fn && view->fn != value->fn) view->fn->name = "UnsafeViewBackward0";
+    return view;
+}
 
 /* should_fold: a [.., m] times a matrix is one product of all rows, if the larger side's batch dimensions lie in
  * one run, or the other side wants a gradient. */
@@ -167,7 +182,7 @@ static pl_value *fold_product(pl_eager *e, pl_value *a, pl_value *b) {
     pl_value *p = pl_mm(e, flat, column);
     int dims = a->dims - (vector ? 1 : 0);
     if (!vector) sizes[dims - 1] = b->sizes[1];
-    pl_value *result = pl_reshape(e, p, dims, sizes);
+    pl_value *result = unsafe_view(e, p, dims, sizes);
     pl_drop(e, p);
     pl_drop(e, column);
     pl_drop(e, flat);
@@ -195,7 +210,7 @@ static pl_value *batched_matmul(pl_eager *e, pl_value *a, pl_value *b) {
     pl_value *p = pl_bmm(e, flat[0], flat[1]);
     batch[dims] = a->sizes[a->dims - 2];
     batch[dims + 1] = b->sizes[b->dims - 1];
-    pl_value *result = pl_reshape(e, p, dims + 2, batch);
+    pl_value *result = unsafe_view(e, p, dims + 2, batch);
     pl_drop(e, p);
     pl_drop(e, flat[1]);
     pl_drop(e, flat[0]);
@@ -341,8 +356,14 @@ void pl_run_baddbmm(pl_eager *e, const pl_node *node, const pl_operator *op) {
     static const char *const names[] = {"self", "batch1", "batch2"};
     pl_value *v[3];
     take_args(e, node, 3, names, v);
-    if (v[0] && v[1] && v[2] && v[1]->dims == 3 && v[2]->dims == 3)
-        pl_set_output(e, node, 0, batched(e, v[0], v[1], v[2]));
+    if (v[0] && v[1] && v[2] && v[1]->dims == 3 && v[2]->dims == 3) {
+        pl_value *result = batched(e, v[0], v[1], v[2]);
+        if (result->fn && result->fn->numbers) {
+            result->fn->numbers[2] = pl_node_float(node, "alpha", 1) != 1;
+            result->fn->numbers[3] = pl_node_float(node, "beta", 1) != 1;
+        }
+        pl_set_output(e, node, 0, result);
+    }
     drop_all(e, 3, v);
 }
 
@@ -388,6 +409,37 @@ static pl_value *arrange(pl_eager *e, pl_value *value, const char *own, const ch
     return flat;
 }
 
+/* No label is summed: operands are permuted to the output's order, with ones where they lack a label, and multiplied. */
+static pl_value *multiply(pl_eager *e, pl_value *a, pl_value *b, const labels *l) {
+    pl_value *wide[2];
+    for (int k = 0; k < 2; k++) {
+        pl_value *value = k ? b : a;
+        int order[PL_MAX_DIMS], n = 0;
+        int64_t sizes[PL_MAX_DIMS];
+        for (int i = 0; i < l->count[2]; i++) {
+            const char *at = memchr(l->of[k], l->of[2][i], (size_t)l->count[k]);
+            sizes[i] = at ? value->sizes[at - l->of[k]] : 1;
+            if (at) order[n++] = (int)(at - l->of[k]);
+        }
+        pl_value *turned = pl_permute(e, value, order);
+        wide[k] = pl_reshape(e, turned, l->count[2], sizes);
+        pl_drop(e, turned);
+    }
+    int64_t sizes[PL_MAX_DIMS];
+    for (int i = 0; i < l->count[2]; i++) sizes[i] = wide[0]->sizes[i] == 1 ? wide[1]->sizes[i] : wide[0]->sizes[i];
+    pl_value *result = pl_new(e, pl_promote((pl_dtype)a->dtype, (pl_dtype)b->dtype), l->count[2], sizes, NULL);
+    pl_fn *fn = pl_fn_new(e, "MulBackward0", pl_rule_backward, 2, wide, 1);
+    if (fn) {
+        fn->rule = "b:n|a:n";
+        if (fn->edges[0].wanted) pl_save(e, fn, wide[1]);
+        if (fn->edges[1].wanted) pl_save(e, fn, wide[0]);
+        pl_fn_output(fn, result, 0);
+    }
+    pl_drop(e, wide[1]);
+    pl_drop(e, wide[0]);
+    return result;
+}
+
 static pl_value *contract(pl_eager *e, pl_value *a, pl_value *b, const labels *l, const pl_tensor *out) {
     char batch[PL_MAX_DIMS], left[PL_MAX_DIMS], right[PL_MAX_DIMS], sum[PL_MAX_DIMS], wanted[2 * PL_MAX_DIMS];
     int nb = 0, nl = 0, nr = 0, ns = 0;
@@ -407,6 +459,7 @@ static pl_value *contract(pl_eager *e, pl_value *a, pl_value *b, const labels *l
         right[nr++] = c;
         er *= b->sizes[i];
     }
+    if (ns == 0 && nb + nl + nr == l->count[2]) return multiply(e, a, b, l);
     memcpy(wanted, batch, (size_t)nb);
     memcpy(wanted + nb, left, (size_t)nl);
     memcpy(wanted + nb + nl, sum, (size_t)ns);

@@ -1,5 +1,5 @@
-/* op_misc: operators with rules of their own that belong to no larger family: dropout, softmax, embedding, joins,
- * sums and means, pools, fills, indexing.
+/* op_misc: operators with rules of their own that belong to no larger family: dropout, softmax, joins, fills,
+ * copies, clamps.
  *
  * Rules: derivatives.yaml, FunctionsManual.cpp and the kernels under aten/src/ATen/native (2.11), checked against
  * operator traces (2026-11-15, PyTorch 2.11, H200). */
@@ -117,9 +117,9 @@ void pl_run_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_set_output(e, node, 0, result);
 }
 
-/* Dropout2d and stochastic depth: noise a channel [N, C, 1, ..], multiplied in. Backward of the product. */
+/* Dropout2d and stochastic depth: noise a channel [N, C, 1, ..], multiplied in; the alpha form adds another
+ * tensor made of the noise (a 't' in the row). Backward of the product. */
 void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    (void)op;
     pl_value *x = pl_arg_at(e, node, 0);
     if (!x) return;
     if (pl_node_float(node, "p", 0.5) <= 0 || pl_node_int(node, "train", 1) == 0 || x->dims < 2) {
@@ -129,12 +129,14 @@ void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator 
     int64_t sizes[PL_MAX_DIMS];
     for (int i = 0; i < x->dims; i++) sizes[i] = i < 2 ? x->sizes[i] : 1;
     pl_value *noise = pl_new(e, (pl_dtype)x->dtype, x->dims, sizes, NULL);
+    pl_value *shift = op->forward && strchr(op->forward, 't') ? pl_new_like(e, noise, (pl_dtype)x->dtype) : NULL;
     pl_value *result = pl_operator_in_place(node->target) ? pl_alias_like(e, x) : pl_new_like(e, x, (pl_dtype)x->dtype);
     pl_fn *fn = pl_fn_new(e, "MulBackward0", dropout_backward, 1, &x, 1);
     if (fn) {
         pl_save(e, fn, noise);
         pl_fn_output(fn, result, 0);
     }
+    pl_drop(e, shift);
     pl_drop(e, noise);
     pl_set_output(e, node, 0, result);
 }
@@ -180,51 +182,6 @@ void pl_run_softmax(pl_eager *e, const pl_node *node, const pl_operator *op) {
                                                           : (pl_dtype)x->dtype;
     bool log = strstr(op->name, "log") != NULL;
     pl_set_output(e, node, 0, pl_softmax_value(e, x, dtype, log));
-}
-
-/* ---- embedding ---- */
-
-/* embedding_dense_backward: up to 3,072 indices go straight into the zeroed gradient; more are sorted first, and
- * segments of equal ones summed in parts of at most ten rows (EmbeddingBackwardKernel.cu). Saved: indices. */
-static void embedding_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    const pl_edge *edge = &fn->edges[0];
-    int64_t count = fn->saved[0]->elements, rows = edge->sizes[0], width = edge->dims > 1 ? edge->sizes[1] : 1;
-    pl_value *dense = pl_is_contiguous(grads[0]) ? NULL : pl_new(e, (pl_dtype)grads[0]->dtype, grads[0]->dims, grads[0]->sizes, NULL);
-    uint8_t kind = e->kind;
-    if (count <= 3072) {
-        out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
-    } else {
-        e->kind = PL_WORKSPACE;
-        int32_t sorted = pl_block_new(e, 8 * count), order = pl_block_new(e, 8 * count);
-        pl_scratch(e, 8 * count * 2); /* the sort's */
-        e->kind = kind;
-        out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
-        e->kind = PL_WORKSPACE;
-        int64_t segments = count < rows ? count : rows, parts = segments + count / 10;
-        int32_t held[5] = {pl_block_new(e, 8 * segments), pl_block_new(e, 8 * segments), pl_block_new(e, 8 * segments),
-                           pl_block_new(e, 8 * parts), pl_block_new(e, 4 * parts * width)};
-        for (int i = 5; i-- > 0;) pl_block_gone(e, held[i]);
-        pl_block_gone(e, order);
-        pl_block_gone(e, sorted);
-        e->kind = kind;
-    }
-    pl_drop(e, dense);
-}
-
-void pl_run_embedding(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    (void)op;
-    pl_value *weight = pl_arg_value(e, node, "weight"), *indices = pl_arg_value(e, node, "indices");
-    if (!weight || !indices) return;
-    /* index_select on the flat indices: non-contiguous ones are copied. */
-    pl_value *flat = pl_is_contiguous(indices) ? NULL : pl_new(e, (pl_dtype)indices->dtype, indices->dims, indices->sizes, NULL);
-    pl_value *result = pl_new_output(e, node, 0, (pl_dtype)weight->dtype, NULL);
-    pl_drop(e, flat);
-    pl_fn *fn = pl_fn_new(e, "EmbeddingBackward0", embedding_backward, 1, &weight, 1);
-    if (fn) {
-        pl_save(e, fn, indices);
-        pl_fn_output(fn, result, 0);
-    }
-    pl_set_output(e, node, 0, result);
 }
 
 /* ---- joins ---- */
@@ -286,95 +243,7 @@ void pl_run_stack(pl_eager *e, const pl_node *node, const pl_operator *op) {
     join(e, node, true);
 }
 
-/* ---- sums and means ---- */
-
-/* Dimensions of the argument that the output lost or kept as 1. */
-static uint32_t reduced_dims(const pl_node *node, const pl_value *x) {
-    const pl_arg *dim = pl_node_arg(node, "dim");
-    if (!dim || dim->kind == PL_ARG_NONE || (dim->kind == PL_ARG_INTS && dim->count == 0)) return ~0u;
-    uint32_t reduced = 0;
-    uint32_t count = dim->kind == PL_ARG_INTS ? dim->count : 1;
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t d = dim->kind == PL_ARG_INTS ? dim->ints[i] : dim->i;
-        if (d < 0) d += x->dims;
-        if (d >= 0 && d < x->dims) reduced |= 1u << d;
-    }
-    return reduced;
-}
-
-/* The gradient, unsqueezed at the reduced dimensions and expanded: a view. numbers: the reduced bits. */
-static pl_value *expand_back(pl_eager *e, const pl_edge *edge, const pl_value *g, uint32_t reduced) {
-    int64_t strides[PL_MAX_DIMS];
-    bool kept = g->dims == edge->dims;
-    for (int i = 0, k = 0; i < edge->dims; i++) {
-        bool lost = reduced >> i & 1;
-        strides[i] = lost || k >= g->dims ? 0 : g->strides[k];
-        if (!lost || kept) k++;
-    }
-    return pl_alias(e, g, edge->dims, edge->sizes, strides);
-}
-
-static void sum_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    out[0] = expand_back(e, &fn->edges[0], grads[0], (uint32_t)fn->numbers[0]);
-}
-
-/* mean: the expanded gradient divided by the count, a whole tensor. */
-static void mean_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    const pl_edge *edge = &fn->edges[0];
-    out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
-}
-
-static void reduce(pl_eager *e, const pl_node *node, bool mean, uint32_t reduced) {
-    pl_value *given = pl_arg_at(e, node, 0);
-    if (!given) return;
-    /* sum is on autocast's float32 list, mean is not */
-    pl_value *x = !mean && e->autocast && pl_dtype_is_float(given->dtype) ? pl_autocast_to(e, given, PL_DT_F32) : pl_hold(given);
-    const pl_arg *typed = pl_node_arg(node, "dtype");
-    pl_dtype dtype = typed && typed->kind == PL_ARG_DTYPE ? (pl_dtype)typed->i : x != given ? PL_DT_F32 : pl_output_dtype(e, node, 0);
-    pl_value *result = pl_new_output(e, node, 0, dtype, NULL);
-    pl_reduce_scratch(e, x, reduced, x->dtype == PL_DT_F64 || x->dtype == PL_DT_I64 ? 8 : 4);
-    pl_fn *fn = pl_fn_new(e, mean ? "MeanBackward1" : "SumBackward1", mean ? mean_backward : sum_backward, 1, &x, 1);
-    if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers) fn->numbers[0] = reduced;
-        else e->failed = true;
-        pl_fn_output(fn, result, 0);
-    }
-    pl_drop(e, x);
-    pl_set_output(e, node, 0, result);
-}
-
-void pl_run_mean(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    (void)op;
-    const pl_value *x = pl_arg_at(e, node, 0);
-    if (x) reduce(e, node, true, reduced_dims(node, x));
-}
-
-void pl_run_sum(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    (void)op;
-    const pl_value *x = pl_arg_at(e, node, 0);
-    if (x) reduce(e, node, false, reduced_dims(node, x));
-}
-
-/* adaptive_avg_pool to one cell is a mean over the cells; else a pool whose backward makes one tensor. */
-void pl_run_adaptive_pool(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    const pl_value *x = pl_arg_at(e, node, 0);
-    const pl_tensor *out = pl_output_tensor(e, node, 0);
-    if (!x || !out || out->dims != x->dims) return;
-    int spatial = strstr(op->name, "3d") ? 3 : strstr(op->name, "2d") ? 2 : 1;
-    bool one = true;
-    for (int i = 0; i < spatial; i++) one &= out->sizes[out->dims - 1 - i] == 1;
-    if (one) {
-        uint32_t reduced = 0;
-        for (int i = 0; i < spatial; i++) reduced |= 1u << (x->dims - 1 - i);
-        reduce(e, node, true, reduced);
-        return;
-    }
-    static const pl_operator pool = {.name = "AdaptiveAvgPoolBackward0", .forward = "o", .backward = "a:N"};
-    pl_run_by_rule(e, node, &pool);
-}
-
-/* ---- prelu, pad, copy, index ---- */
+/* ---- prelu, copy, in place ---- */
 
 /* _prelu_kernel: the weight is viewed to broadcast; backward makes both gradients at the input's size at once,
  * and the weight's is summed. Saved: input, weight. */
@@ -410,14 +279,6 @@ void pl_run_prelu(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_set_output(e, node, 0, result);
 }
 
-/* constant_pad_nd's gradient is the gradient padded by the negative: a copy of the argument's size. Padding by
- * nothing still copies (tv-swin_b-0, 2026-11-15). */
-void pl_run_pad(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    (void)op;
-    static const pl_operator pad = {.name = "ConstantPadNdBackward0", .forward = "o", .backward = ":N"};
-    pl_run_by_rule(e, node, &pad);
-}
-
 /* a.copy_(b): a's storage, b's gradient. */
 static void copy_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     if (fn->edges[0].wanted) out[0] = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype); /* zeros */
@@ -434,32 +295,6 @@ void pl_run_copy(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_set_output(e, node, 0, result);
 }
 
-/* x[i, j]: index keeps the indices; backward zeroes a whole and sorts the indices into it (index_put with
- * accumulation: IndexingUtils, 48 bytes an index). */
-static void index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    const pl_edge *edge = &fn->edges[0];
-    out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
-    int64_t count = 0;
-    for (int i = 0; i < fn->saved_count; i++)
-        if (fn->saved[i]->elements > count) count = fn->saved[i]->elements;
-    pl_scratch(e, count * 48);
-}
-
-void pl_run_index(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    (void)op;
-    pl_value *x = pl_arg_at(e, node, 0);
-    const pl_arg *indices = pl_node_arg(node, "indices");
-    if (!x) return;
-    pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
-    pl_fn *fn = pl_fn_new(e, "IndexBackward0", index_backward, 1, &x, 1);
-    if (fn) {
-        for (uint32_t i = 0; indices && indices->kind == PL_ARG_TENSORS && i < indices->count && i < 16; i++)
-            if (indices->list[i] >= 0 && e->env[indices->list[i]]) pl_save(e, fn, e->env[indices->list[i]]);
-        pl_fn_output(fn, result, 0);
-    }
-    pl_set_output(e, node, 0, result);
-}
-
 /* silu_ and its like need their input for the gradient and write over it: autograd keeps a clone. */
 void pl_run_keep_input(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *x = pl_arg_at(e, node, 0);
@@ -470,6 +305,7 @@ void pl_run_keep_input(pl_eager *e, const pl_node *node, const pl_operator *op) 
     if (fn) {
         fn->rule = op->backward;
         pl_save(e, fn, kept);
+        pl_fn_in_place(e, fn, x);
         pl_fn_output(fn, result, 0);
     }
     pl_drop(e, kept);
@@ -509,38 +345,8 @@ void pl_run_roll(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_set_output(e, node, 0, last);
 }
 
-/* diff: prepend and append are joined first, then two slices subtracted. */
-void pl_run_diff(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    pl_value *x = pl_arg_at(e, node, 0), *more = pl_arg_value(e, node, "prepend");
-    pl_value *joined = x && more ? pl_new_flat(e, (pl_dtype)x->dtype, x->elements + more->elements) : NULL;
-    static const pl_operator difference = {.name = "SubBackward0", .forward = "o", .backward = ":TN"};
-    (void)op;
-    pl_run_by_rule(e, node, &difference);
-    pl_drop(e, joined);
-}
-
-/* max over a dimension, sort, topk: values and their indices, which backward scatters by. */
-static void scatter_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    if (grads[0]) out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, fn->edges[0].dims, fn->edges[0].sizes, NULL);
-}
-
-void pl_run_values_and_indices(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    (void)op;
-    pl_value *x = pl_arg_at(e, node, 0);
-    if (!x || node->output_count < 1) return;
-    pl_value *values = pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
-    pl_value *indices = pl_new(e, PL_DT_I64, values->dims, values->sizes, NULL);
-    pl_fn *fn = pl_fn_new(e, "IndexedBackward0", scatter_backward, 1, &x, 1);
-    if (fn) {
-        pl_save(e, fn, indices);
-        pl_fn_output(fn, values, 0);
-    }
-    pl_set_output(e, node, 0, values);
-    if (node->output_count > 1) pl_set_output(e, node, 1, indices);
-    else pl_drop(e, indices);
-}
-
-/* meshgrid, broadcast_tensors: each output an expanded view of its argument. */
+/* meshgrid, broadcast_tensors: each output an expanded view of its argument; meshgrid's vectors are stood up first,
+ * vector i along dimension i (indexing "ij"; "xy" changes places of the first two). */
 void pl_run_views(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *args[MANY];
@@ -548,11 +354,30 @@ void pl_run_views(pl_eager *e, const pl_node *node, const pl_operator *op) {
     for (uint32_t i = 0; i < node->output_count; i++) {
         const pl_tensor *out = pl_output_tensor(e, node, i);
         if (!out || (int)i >= count) continue;
-        if (args[i]->dims == out->dims) {
-            pl_set_output(e, node, i, pl_expand(e, args[i], out->dims, out->sizes));
-            continue;
-        }
-        int64_t strides[PL_MAX_DIMS] = {0};
-        pl_set_output(e, node, i, pl_alias(e, args[i], out->dims, out->sizes, strides));
+        int64_t sizes[PL_MAX_DIMS];
+        int leading = out->dims - args[i]->dims;
+        if (leading < 0) continue;
+        bool grid = strstr(node->target, "meshgrid") != NULL && args[i]->dims <= 1;
+        const pl_arg *indexing = pl_node_arg(node, "indexing");
+        bool swapped = indexing && indexing->kind == PL_ARG_STRING && strcmp(indexing->s, "xy") == 0 && i < 2 && out->dims > 1;
+        for (int k = 0; k < out->dims; k++) sizes[k] = grid || k < leading ? 1 : args[i]->sizes[k - leading];
+        if (grid && (int)i < out->dims) sizes[swapped ? 1 - i : i] = args[i]->elements;
+        pl_value *stood = grid ? pl_reshape(e, args[i], out->dims, sizes) : pl_hold(args[i]);
+        pl_set_output(e, node, i, pl_expand(e, stood, out->dims, out->sizes));
+        pl_drop(e, stood);
     }
+}
+
+/* clamp_backward: where(inside, grad, 0), the 0 a tensor, inside one comparison a bound. Bounds that are tensors have
+ * gradients of their own: by the row. In place the input is cloned. */
+void pl_run_clamp(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    int bounds = 0;
+    for (uint32_t i = 1; i < node->arg_count; i++) {
+        if (node->args[i].kind == PL_ARG_TENSOR) return pl_run_by_rule(e, node, op);
+        bounds += node->args[i].kind != PL_ARG_NONE;
+    }
+    pl_operator row = *op;
+    row.backward = bounds > 1 ? "a:smmn" : "a:smn";
+    if (pl_operator_in_place(node->target)) pl_run_keep_input(e, node, &row);
+    else pl_run_by_rule(e, node, &row);
 }

@@ -78,6 +78,12 @@ static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
         pl_drop(e, copy);
         return;
     }
+    if (fn->edges[BN_INPUT].wanted && !channels_fastest(input)) { /* one kernel sums and divides */
+        out[BN_INPUT] = pl_new_like(e, input, (pl_dtype)input->dtype);
+        if (weight->wanted) out[BN_WEIGHT] = pl_new_flat(e, (pl_dtype)weight->dtype, channels);
+        if (bias->wanted) out[BN_BIAS] = pl_new_flat(e, (pl_dtype)bias->dtype, channels);
+        return;
+    }
     pl_value *sum = pl_new_flat(e, PL_DT_F32, channels), *product = pl_new_flat(e, PL_DT_F32, channels);
     if (weight->wanted) out[BN_WEIGHT] = pl_new_flat(e, (pl_dtype)weight->dtype, channels);
     if (bias->wanted) out[BN_BIAS] = pl_new_flat(e, (pl_dtype)bias->dtype, channels);
@@ -135,7 +141,8 @@ void pl_run_batch_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     pl_set_output(e, node, 0, result);
 }
 
-/* instance_norm is a batch norm of [1, N*C, ...], its weights repeated N times. */
+/* instance_norm is a batch norm of [1, N*C, ...], its weights and running statistics repeated N times; the statistics
+ * are then averaged back into the buffers. */
 void pl_run_instance_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *x = pl_arg_value(e, node, "input");
@@ -155,8 +162,17 @@ void pl_run_instance_norm(pl_eager *e, const pl_node *node, const pl_operator *o
         pl_drop(e, copy);
         pl_drop(e, wide);
     }
+    pl_value *running[2] = {0};
+    for (int i = 0; i < 2; i++)
+        if (pl_arg_value(e, node, i ? "running_var" : "running_mean")) running[i] = pl_new_flat(e, PL_DT_F32, sizes[1]);
     pl_value *y = batch_norm(e, flat, repeated[0], repeated[1], true, pl_node_float(node, "eps", 1e-5));
+    for (int i = 0; i < 2; i++) {
+        if (!running[i]) continue;
+        pl_drop(e, pl_new_flat(e, PL_DT_F32, x->sizes[1]));
+        pl_save(e, y->fn, running[i]);
+    }
     pl_set_output(e, node, 0, pl_reshape(e, y, x->dims, x->sizes));
+    for (int i = 0; i < 2; i++) pl_drop(e, running[i]);
     pl_drop(e, y);
     pl_drop(e, repeated[0]);
     pl_drop(e, repeated[1]);
@@ -194,7 +210,8 @@ static void run_layer_norm(pl_eager *e, const pl_node *node, bool rms) {
     const pl_arg *shape = pl_node_arg(node, "normalized_shape");
     if (!given) return;
     pl_value *weight = pl_arg_value(e, node, "weight"), *bias = pl_arg_value(e, node, "bias");
-    pl_value *x = e->autocast ? pl_autocast_to(e, given, PL_DT_F32) : pl_hold(given);
+    /* autocast runs layer_norm in float32 and leaves rms_norm alone */
+    pl_value *x = e->autocast && !rms ? pl_autocast_to(e, given, PL_DT_F32) : pl_hold(given);
     int64_t width = 1;
     for (int i = 0; shape && shape->kind == PL_ARG_INTS && i < (int)shape->count && i < x->dims; i++)
         width *= x->sizes[x->dims - 1 - i];
@@ -241,8 +258,8 @@ static void group_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
     for (int i = 1; i < 3; i++)
         if (fn->edges[i].wanted) out[i] = pl_new_flat(e, (pl_dtype)fn->edges[i].dtype, channels);
     pl_value *ds = pl_new_flat(e, PL_DT_F32, samples * channels), *db = pl_new_flat(e, PL_DT_F32, samples * channels);
-    pl_value *c1 = pl_new_flat(e, PL_DT_F32, samples * channels);
     pl_value *c2 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements), *c3 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements);
+    pl_value *c1 = fn->saved_count > 3 ? pl_new_flat(e, PL_DT_F32, samples * channels) : NULL; /* with a weight */
     pl_drop(e, c3);
     pl_drop(e, c2);
     pl_drop(e, c1);
@@ -261,9 +278,11 @@ void pl_run_group_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     int64_t groups = x->sizes[0] * pl_node_int(node, "num_groups", 1);
     pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
     pl_value *mean = pl_new_flat(e, (pl_dtype)x->dtype, groups), *rstd = pl_new_flat(e, (pl_dtype)x->dtype, groups);
-    pl_value *a = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]), *b = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]);
-    pl_drop(e, b);
-    pl_drop(e, a);
+    if (weight || bias) { /* a scale and a shift a channel and a sample */
+        pl_value *a = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]), *b = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]);
+        pl_drop(e, b);
+        pl_drop(e, a);
+    }
     pl_value *inputs[3] = {x, weight, bias};
     pl_fn *fn = pl_fn_new(e, "NativeGroupNormBackward0", group_norm_backward, 3, inputs, 1);
     if (fn) {

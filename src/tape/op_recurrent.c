@@ -1,9 +1,12 @@
 /* op_recurrent: nn.LSTM, nn.GRU and nn.RNN, which run as one cuDNN operator over all layers.
  *
- * Rules: aten/src/ATen/native/cudnn/RNN.cpp (2.11). The weights lie in one flat buffer (flatten_parameters);
- * forward makes a time-major copy of a batch-first input, the outputs, the reserve that backward needs and a
- * workspace; backward makes gradients of the input and the states, one flat buffer of weight gradients, and a
- * workspace. The sizes of reserve and workspace come from the device. */
+ * Rules: aten/src/ATen/native/cudnn/RNN.cpp, aten/src/ATen/cudnn/AutocastRNN.cpp, checked against 420 measured
+ * configurations (tools/measure/rnn_sdpa.py; H200, PyTorch 2.11, cuDNN 9.19, 2026-11-15) and the allocator traces
+ * rnn-1390, rnn-0315, rnn-0389, rnn-0996. The sizes of reserve, workspace and flat weights come from the device.
+ *
+ * Weights lie in one flat buffer since the module was moved (train.c); bfloat16 ones do not, and are gathered in each
+ * call, and so are they under autocast, which runs these layers in float16 whatever its type. The input is made
+ * time-major and contiguous for forward, and in backward twice: for the data's gradient and for the weights'. */
 #include "tape/operator.h"
 
 #include <string.h>
@@ -11,34 +14,64 @@
 typedef struct recurrent {
     pl_rnn shape;
     pl_rnn_memory memory;
-    bool batch_first;
-    int weights; /* first edge of the parameters */
+    bool copies_input; /* batch first, and not so small that the order does not matter */
+    bool bias;
 } recurrent;
 
 enum { EDGE_INPUT, EDGE_HIDDEN, EDGE_CELL, EDGE_WEIGHTS };
+enum { SAVED_INPUT, SAVED_OUTPUT, SAVED_HIDDEN, SAVED_CELL }; /* then reserve, flat weights */
 
-/* Saved: input, output, reserve, flat weights. Edges: input, hx, cx, then the parameters. */
+/* cuDNN's random states for dropout between layers: made at the first use, kept. */
+static const int64_t dropout_state_bytes = 6488064;
+
+static pl_value *like(pl_eager *e, const pl_value *value) {
+    return pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
+}
+
+static int32_t workspace(pl_eager *e, int64_t bytes) {
+    uint8_t kind = e->kind;
+    e->kind = PL_WORKSPACE;
+    int32_t block = pl_block_new(e, bytes);
+    e->kind = kind;
+    return block;
+}
+
+/* Edges: input, hx, cx, then the parameters. grads: output, hy, cy. */
 static void recurrent_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const recurrent *r = fn->rule;
-    pl_value *input = fn->saved[0], *output = fn->saved[1];
-    pl_value *x = r->batch_first ? pl_new(e, (pl_dtype)input->dtype, 3, input->sizes, NULL) : NULL;
-    pl_value *dy = NULL;
-    if (!grads[0]) dy = pl_new(e, (pl_dtype)output->dtype, 3, output->sizes, NULL); /* zeros */
-    else if (r->batch_first || !pl_is_contiguous(grads[0])) dy = pl_new(e, (pl_dtype)output->dtype, 3, output->sizes, NULL);
-    pl_value *dx = pl_new(e, (pl_dtype)input->dtype, 3, input->sizes, NULL);
-    for (int i = EDGE_HIDDEN; i <= EDGE_CELL; i++) {
-        if (fn->edges[i].wanted) out[i] = pl_new(e, (pl_dtype)fn->edges[i].dtype, fn->edges[i].dims, fn->edges[i].sizes, NULL);
+    bool lstm = r->shape.mode == PL_RNN_LSTM;
+    pl_value *x = fn->saved[SAVED_INPUT], *y = fn->saved[SAVED_OUTPUT], *h = fn->saved[SAVED_HIDDEN];
+    pl_value *c = lstm ? fn->saved[SAVED_CELL] : NULL;
+    pl_value *dhy = grads[1] ? NULL : like(e, h), *dcy = !lstm || grads[2] ? NULL : like(e, c);
+    pl_value *x_copy = r->copies_input ? like(e, x) : NULL;
+    bool same = grads[0] != NULL;
+    for (int i = 0; same && i < 3; i++) same = y->sizes[i] == 1 || grads[0]->strides[i] == y->strides[i];
+    pl_value *dy_copy = same ? NULL : like(e, y);
+    pl_value *dx = like(e, x);
+    pl_value *dhx = like(e, h), *dcx = lstm ? like(e, c) : NULL;
+    pl_block_gone(e, workspace(e, r->memory.backward));
+    pl_drop(e, dy_copy);
+    pl_drop(e, x_copy);
+    x_copy = r->copies_input ? like(e, x) : NULL;
+    pl_value *flat = pl_new_flat(e, (pl_dtype)x->dtype, r->memory.weights);
+    int32_t space = workspace(e, r->memory.backward);
+    for (int i = EDGE_WEIGHTS; i < fn->edge_count; i++) {
+        const pl_edge *edge = &fn->edges[i];
+        if (!edge->wanted) continue;
+        out[i] = r->bias ? pl_alias(e, flat, edge->dims, edge->sizes, NULL)
+                         : pl_new(e, (pl_dtype)x->dtype, edge->dims, edge->sizes, NULL);
     }
-    pl_scratch(e, r->memory.backward);
-    pl_value *flat = pl_new_flat(e, (pl_dtype)input->dtype, r->memory.weights);
-    pl_scratch(e, r->memory.backward);
-    for (int i = EDGE_WEIGHTS; i < fn->edge_count; i++)
-        if (fn->edges[i].wanted) out[i] = pl_alias(e, flat, fn->edges[i].dims, fn->edges[i].sizes, NULL);
+    pl_block_gone(e, space);
+    pl_drop(e, x_copy);
+    pl_drop(e, dcy);
+    pl_drop(e, dhy);
+    if (fn->edges[EDGE_HIDDEN].wanted) out[EDGE_HIDDEN] = dhx;
+    else pl_drop(e, dhx);
+    if (fn->edges[EDGE_CELL].wanted) out[EDGE_CELL] = dcx;
+    else pl_drop(e, dcx);
     if (fn->edges[EDGE_INPUT].wanted) out[EDGE_INPUT] = dx;
     else pl_drop(e, dx);
     pl_drop(e, flat);
-    pl_drop(e, dy);
-    pl_drop(e, x);
 }
 
 static pl_rnn_mode mode_of(const char *target) {
@@ -47,102 +80,124 @@ static pl_rnn_mode mode_of(const char *target) {
     return strstr(target, "relu") ? PL_RNN_RELU : PL_RNN_TANH;
 }
 
-/* Under autocast the flat buffer is cast as a whole, once a call. */
-static pl_value *flat_weights(pl_eager *e, const recurrent *r, bool cast) {
-    return cast ? pl_new_flat(e, r->shape.dtype, r->memory.weights) : NULL;
+/* Fills r from the node; false: not a form that cuDNN takes. */
+static bool describe(pl_eager *e, const pl_node *node, const pl_arg *params, const pl_value *x, recurrent *r) {
+    const pl_value *recur = params->list[1] >= 0 ? e->env[params->list[1]] : NULL;
+    if (!recur || recur->dims != 2) return false;
+    bool batch_first = pl_node_int(node, "batch_first", 0) != 0;
+    int b = batch_first ? 0 : 1;
+    pl_rnn_mode mode = mode_of(node->target);
+    int64_t gates = mode == PL_RNN_LSTM ? 4 : mode == PL_RNN_GRU ? 3 : 1;
+    r->bias = pl_node_int(node, "has_biases", 1) != 0;
+    r->shape = (pl_rnn){.mode = mode,
+                        .layers = pl_node_int(node, "num_layers", 1),
+                        .directions = pl_node_int(node, "bidirectional", 0) ? 2 : 1,
+                        .batch = x->sizes[b],
+                        .seq = x->sizes[1 - b],
+                        .input = x->sizes[2],
+                        .hidden = recur->sizes[0] / gates,
+                        .bias = r->bias,
+                        .training = pl_node_int(node, "train", 1) != 0,
+                        .dropout = pl_node_float(node, "dropout", 0),
+                        .dtype = (pl_dtype)x->dtype};
+    if (mode == PL_RNN_LSTM && recur->sizes[1] != r->shape.hidden) r->shape.projection = recur->sizes[1];
+    r->copies_input = batch_first && r->shape.batch > 1 && r->shape.seq > 1;
+    return e->device->rnn(&r->shape, e->device->cc_major, e->device->cc_minor, &r->memory);
+}
+
+static void find_states(pl_eager *e, const pl_node *node, pl_value **states) {
+    const pl_arg *hx = pl_node_arg(node, "hx");
+    if (hx && hx->kind == PL_ARG_TENSOR) states[0] = e->env[hx->tensor];
+    for (uint32_t i = 0; hx && hx->kind == PL_ARG_TENSORS && i < hx->count && i < 2; i++)
+        states[i] = hx->list[i] >= 0 ? e->env[hx->list[i]] : NULL;
+}
+
+/* The outputs y, hy, cy; y is time-major in memory. */
+static bool make_outputs(pl_eager *e, const pl_node *node, const recurrent *r, pl_value **results) {
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    if (!out || out->dims != 3) return false;
+    int64_t width = out->sizes[2], strides[3] = {r->shape.batch * width, width, 1};
+    if (pl_node_int(node, "batch_first", 0)) {
+        strides[0] = width;
+        strides[1] = r->shape.batch * width;
+    }
+    results[0] = pl_new(e, r->shape.dtype, 3, out->sizes, strides);
+    for (uint32_t i = 1; i < 3 && i < node->output_count; i++) {
+        const pl_tensor *t = pl_output_tensor(e, node, i);
+        if (t) results[i] = pl_new(e, r->shape.dtype, t->dims, t->sizes, NULL);
+    }
+    return true;
+}
+
+static void run(pl_eager *e, const pl_node *node, const pl_arg *params, recurrent *r, pl_value *x, pl_value **states) {
+    bool cast = e->autocast != 0;
+    if (r->shape.dropout > 0 && r->shape.training && !e->rnn_dropout_state) {
+        e->rnn_dropout_state = true;
+        pl_scratch(e, 8);
+        pl_block_new(e, dropout_state_bytes);
+    }
+    pl_value *flat = NULL, *h[2] = {pl_hold(states[0]), pl_hold(states[1])};
+    if (cast) {
+        flat = pl_new_flat(e, r->shape.dtype, r->memory.weights);
+        for (int i = 0; i < 2 && h[i]; i++) {
+            pl_drop(e, h[i]);
+            h[i] = pl_to(e, states[i], r->shape.dtype);
+        }
+    }
+    pl_value *copy = r->copies_input ? like(e, x) : NULL, *results[3] = {0};
+    if (make_outputs(e, node, r, results)) {
+        if (!cast && r->shape.dtype == PL_DT_BF16) flat = pl_new_flat(e, r->shape.dtype, r->memory.weights);
+        int32_t space = workspace(e, r->memory.forward);
+        pl_value *reserve = pl_new_flat(e, PL_DT_U8, r->memory.reserve);
+        pl_block_gone(e, space);
+        int edge_count = EDGE_WEIGHTS + (int)params->count;
+        pl_value **inputs = edge_count <= UINT8_MAX ? pl_arena_array(e->step_arena, (size_t)edge_count, sizeof *inputs) : NULL;
+        if (inputs) {
+            inputs[EDGE_INPUT] = x;
+            inputs[EDGE_HIDDEN] = h[0];
+            inputs[EDGE_CELL] = h[1];
+            for (uint32_t i = 0; i < params->count; i++)
+                inputs[EDGE_WEIGHTS + i] = params->list[i] >= 0 ? e->env[params->list[i]] : NULL;
+        } else {
+            e->failed = true;
+        }
+        pl_fn *fn = inputs ? pl_fn_new(e, "CudnnRnnBackward0", recurrent_backward, edge_count, inputs, 3) : NULL;
+        if (fn) {
+            fn->rule = r;
+            pl_save(e, fn, x);
+            pl_save(e, fn, results[0]);
+            pl_save(e, fn, h[0] ? h[0] : results[1] ? results[1] : results[0]);
+            if (r->shape.mode == PL_RNN_LSTM) pl_save(e, fn, h[1] ? h[1] : results[2] ? results[2] : results[0]);
+            pl_save(e, fn, reserve);
+            if (flat) pl_save(e, fn, flat);
+            for (int i = 0; i < 3; i++)
+                if (results[i]) pl_fn_output(fn, results[i], i);
+        }
+        pl_drop(e, reserve);
+    }
+    pl_drop(e, copy);
+    pl_drop(e, flat);
+    pl_drop(e, h[0]);
+    pl_drop(e, h[1]);
+    for (uint32_t i = 0; i < 3; i++)
+        if (results[i]) pl_set_output(e, node, i, results[i]);
 }
 
 void pl_run_recurrent(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *given = pl_arg_value(e, node, "input");
     const pl_arg *params = pl_node_arg(node, "params");
-    const pl_tensor *out = pl_output_tensor(e, node, 0);
-    if (!given || given->dims != 3 || !params || params->kind != PL_ARG_TENSORS || params->count < 2 || !out) return;
-    const pl_arg *hx = pl_node_arg(node, "hx");
-    pl_value *states[2] = {0};
-    if (hx && hx->kind == PL_ARG_TENSOR) states[0] = e->env[hx->tensor];
-    for (uint32_t i = 0; hx && hx->kind == PL_ARG_TENSORS && i < hx->count && i < 2; i++)
-        states[i] = hx->list[i] >= 0 ? e->env[hx->list[i]] : NULL;
-
     recurrent *r = pl_arena_alloc(e->step_arena, sizeof *r);
-    int edge_count = EDGE_WEIGHTS + (int)params->count;
-    pl_value **inputs = pl_arena_array(e->step_arena, (size_t)edge_count, sizeof *inputs);
-    if (!r || !inputs || edge_count > UINT8_MAX) {
-        e->failed = true;
-        return;
-    }
-    pl_value *x = e->autocast ? pl_autocast_to(e, given, (pl_dtype)e->autocast) : pl_hold(given);
-    const pl_value *recur = e->env[params->list[1]];
-    bool bidirectional = pl_node_int(node, "bidirectional", 0) != 0;
-    r->batch_first = pl_node_int(node, "batch_first", 0) != 0;
-    int b = r->batch_first ? 0 : 1;
-    pl_rnn_mode mode = mode_of(node->target);
-    int64_t gates = mode == PL_RNN_LSTM ? 4 : mode == PL_RNN_GRU ? 3 : 1;
-    r->shape = (pl_rnn){.mode = mode,
-                        .layers = pl_node_int(node, "num_layers", 1),
-                        .directions = bidirectional ? 2 : 1,
-                        .batch = x->sizes[b],
-                        .seq = x->sizes[1 - b],
-                        .input = x->sizes[2],
-                        .hidden = recur ? recur->sizes[0] / gates : 0,
-                        .bias = pl_node_int(node, "has_biases", 1) != 0,
-                        .training = e->grad_enabled,
-                        .dropout = pl_node_float(node, "dropout", 0),
-                        .dtype = (pl_dtype)x->dtype};
-    if (recur && mode == PL_RNN_LSTM && recur->dims == 2 && recur->sizes[1] != r->shape.hidden)
-        r->shape.projection = recur->sizes[1];
-    if (!e->device->rnn(&r->shape, e->device->cc_major, e->device->cc_minor, &r->memory)) {
-        pl_drop(e, x);
-        return;
-    }
+    if (!r) e->failed = true;
+    if (!r || !given || given->dims != 3 || !params || params->kind != PL_ARG_TENSORS || params->count < 2) return;
+    pl_value *states[2] = {0};
+    find_states(e, node, states);
+    /* The input is cast last; what it is cast to is known before. */
+    pl_value typed = *given;
+    if (e->autocast) typed.dtype = PL_DT_F16;
+    if (!describe(e, node, params, &typed, r)) return;
     e->tape->used_rnn = e->tape->used_cudnn = true;
-    if (r->shape.dropout > 0 && !e->rnn_dropout_state) { /* cuDNN's random states, kept (rnn-0315, 2026-11-15) */
-        e->rnn_dropout_state = true;
-        pl_block_new(e, 6488064);
-    }
-    pl_value *flat = flat_weights(e, r, e->autocast != 0);
-    pl_value *time_major = r->batch_first ? pl_new(e, (pl_dtype)x->dtype, 3, x->sizes, NULL) : NULL;
-    /* The output is time-major in memory. */
-    int64_t width = out->sizes[2], strides[3] = {r->shape.batch * width, width, 1};
-    if (r->batch_first) {
-        strides[0] = width;
-        strides[1] = r->shape.batch * width;
-    }
-    pl_value *y = pl_new(e, (pl_dtype)x->dtype, 3, out->sizes, strides);
-    pl_value *ends[2] = {0};
-    for (uint32_t i = 1; i < node->output_count && i < 3; i++) {
-        const pl_tensor *t = pl_output_tensor(e, node, i);
-        if (t) ends[i - 1] = pl_new(e, (pl_dtype)x->dtype, t->dims, t->sizes, NULL);
-    }
-    /* Workspace and reserve are taken together, the workspace goes first. */
-    uint8_t kind = e->kind;
-    e->kind = PL_WORKSPACE;
-    int32_t workspace = pl_block_new(e, r->memory.forward);
-    e->kind = kind;
-    pl_value *reserve = pl_new_flat(e, PL_DT_U8, r->memory.reserve);
-    pl_block_gone(e, workspace);
-
-    inputs[EDGE_INPUT] = x;
-    inputs[EDGE_HIDDEN] = states[0];
-    inputs[EDGE_CELL] = states[1];
-    for (uint32_t i = 0; i < params->count; i++)
-        inputs[EDGE_WEIGHTS + i] = params->list[i] >= 0 ? e->env[params->list[i]] : NULL;
-    pl_fn *fn = pl_fn_new(e, "CudnnRnnBackward0", recurrent_backward, edge_count, inputs, 3);
-    if (fn) {
-        fn->rule = r;
-        pl_save(e, fn, x);
-        pl_save(e, fn, y);
-        pl_save(e, fn, reserve);
-        if (flat) pl_save(e, fn, flat);
-        pl_fn_output(fn, y, 0);
-        for (int i = 0; i < 2; i++)
-            if (ends[i]) pl_fn_output(fn, ends[i], i + 1);
-    }
-    pl_drop(e, reserve);
-    pl_drop(e, time_major);
-    pl_drop(e, flat);
+    pl_value *x = e->autocast ? pl_autocast_to(e, given, PL_DT_F16) : pl_hold(given);
+    run(e, node, params, r, x, states);
     pl_drop(e, x);
-    pl_set_output(e, node, 0, y);
-    for (uint32_t i = 0; i < 2; i++)
-        if (ends[i]) pl_set_output(e, node, i + 1, ends[i]);
 }

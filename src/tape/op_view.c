@@ -197,6 +197,15 @@ static void set_part(pl_eager *e, const pl_node *node, pl_value *in, const int64
     pl_set_output(e, node, 0, part);
 }
 
+pl_value *pl_narrow(pl_eager *e, pl_value *value, int dim, int64_t length) {
+    int64_t sizes[PL_MAX_DIMS];
+    memcpy(sizes, value->sizes, value->dims * sizeof *sizes);
+    sizes[dim] = length;
+    pl_value *part = pl_alias(e, value, value->dims, sizes, value->strides);
+    pl_fn_output(pl_fn_new(e, "SliceBackward0", whole_backward, 1, &value, 1), part, 0);
+    return part;
+}
+
 void pl_run_slice(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *in = pl_arg_at(e, node, 0);

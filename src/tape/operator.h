@@ -5,17 +5,19 @@
  * rule.c:
  *
  *   forward   what the operator allocates, in order
- *     o  its output (each of them)          t  scratch like the output, freed at the end
- *     i  an int64 tensor like the output    m  a bool tensor like the output    (i, m: kept if saved as x)
+ *     o  its output (each of them)
+ *     t T  scratch like the output, like the first argument   b  the same as bool   s  a scratch number, 0-d
+ *     e i m  one more like the output, of its type, int64 or bool: kept if saved as x, and the second output
  *     =  nothing: the output is its first argument as it is
+ *     - 1..9  frees the oldest scratch, the newest (1), the one before it (2)...: the rest goes at the end
  *   backward  one part an argument, by position, parted by '|':  SAVED:FORMULA
  *     saved, if the argument wants a gradient:  a b c d  the arguments   r  the result   x  the i or m above
  *     formula, what is allocated to make the gradient, in order:
  *       g  nothing: the gradient is passed on       n  the gradient, like the output's gradient
  *       N  the gradient, like the argument          t T  scratch like the output's gradient, like the argument
  *       m M  the same as bool                       v  nothing: a view of the output's gradient, expanded
- *       f F  the same in float32
- *       -  frees the oldest scratch (all of it is freed at the end)
+ *       f F  the same in float32                    s  a scratch number, 0-d
+ *       i I  the same in int64                      - 1..9  frees scratch, as above
  *     an empty part: no gradient.
  * Gradients of a broadcast argument are then summed, and cast, by the engine. */
 #ifndef PL_TAPE_OPERATOR_H
@@ -55,6 +57,12 @@ pl_run pl_run_by_rule;
 /* The backward of a row: fn->rule is its backward string. */
 pl_backward pl_rule_backward;
 
+/* Whether autograd sees value as a view of another tensor. */
+bool pl_is_view(const pl_value *value);
+/* Tells fn, a pl_rule_backward over self first, that it changed self in place: a view's gradient goes by way of its
+ * base. */
+void pl_fn_in_place(pl_eager *e, pl_fn *fn, const pl_value *self);
+
 /* ---- for rules ---- */
 
 pl_value *pl_arg_value(pl_eager *e, const pl_node *node, const char *name); /* borrowed, NULL: none */
@@ -80,6 +88,7 @@ pl_value *pl_reshape(pl_eager *e, pl_value *value, int dims, const int64_t *size
 pl_value *pl_permute(pl_eager *e, pl_value *value, const int *order);
 pl_value *pl_transpose(pl_eager *e, pl_value *value, int a, int b);
 pl_value *pl_expand(pl_eager *e, pl_value *value, int dims, const int64_t *sizes);
+pl_value *pl_narrow(pl_eager *e, pl_value *value, int dim, int64_t length); /* its first elements */
 /* Matrix products with autograd and cuBLAS's workspaces; each returns a reference. */
 pl_value *pl_mm(pl_eager *e, pl_value *a, pl_value *b);
 pl_value *pl_addmm(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b);
@@ -92,6 +101,10 @@ void pl_blas(pl_eager *e);
 pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a, pl_value *b);
 pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log);
 pl_value *pl_dropout_value(pl_eager *e, pl_value *x);
+/* Over one dimension (dim < 0: all of them) which is lost; the mean of all; the p-norm over one dimension. */
+pl_value *pl_sum_value(pl_eager *e, pl_value *x, int dim);
+pl_value *pl_mean_value(pl_eager *e, pl_value *x);
+pl_value *pl_norm_value(pl_eager *e, pl_value *x, int dim, bool keep, double p);
 /* F.cross_entropy of logits [N, C, ...] and class indices; returns the loss. */
 pl_value *pl_cross_entropy(pl_eager *e, pl_value *logits, pl_value *target);
 pl_value *pl_mse(pl_eager *e, pl_value *input, pl_value *target);
@@ -109,6 +122,9 @@ extern pl_run pl_run_dropout, pl_run_feature_dropout, pl_run_softmax, pl_run_emb
     pl_run_stack, pl_run_mean, pl_run_sum, pl_run_adaptive_pool, pl_run_cross_entropy, pl_run_nll_loss,
     pl_run_prelu, pl_run_pad, pl_run_copy, pl_run_make, pl_run_nothing, pl_run_loss,
     pl_run_index, pl_run_many, pl_run_keep_input, pl_run_roll, pl_run_diff, pl_run_values_and_indices,
-    pl_run_views;
+    pl_run_views, pl_run_clamp;
+extern pl_run pl_run_norm, pl_run_var_mean, pl_run_embedding_bag;
+extern pl_run pl_run_bilinear, pl_run_cdist, pl_run_cosine, pl_run_pairwise, pl_run_columns, pl_run_grid_sample,
+    pl_run_affine_grid, pl_run_rfft, pl_run_weight_norm;
 
 #endif

@@ -58,6 +58,15 @@ static pl_value *factor(pl_eager *e, const pl_value *p, bool row) {
     return pl_new(e, (pl_dtype)p->dtype, p->dims, sizes, NULL);
 }
 
+static bool has_grad(const pl_leaf *leaf) {
+    return leaf->grad || leaf->reduced;
+}
+
+/* Of the part this rank keeps. */
+static int64_t leaf_bytes(const pl_leaf *leaf) {
+    return leaf->shard_elements ? leaf->shard_elements * pl_dtype_size(leaf->shard_dtype) : pl_value_bytes(leaf->value);
+}
+
 /* State stays for ever: its storage is never dropped. */
 static void make_state(pl_eager *e, const pl_optimizer *optimizer) {
     uint8_t kind = e->kind;
@@ -65,10 +74,11 @@ static void make_state(pl_eager *e, const pl_optimizer *optimizer) {
     e->what = optimizer->name;
     for (int32_t i = 0; i < e->leaf_count; i++) {
         const pl_leaf *leaf = &e->leaves[i];
-        if (!leaf->grad && !optimizer->at_start) continue;
+        if (!has_grad(leaf) && !optimizer->at_start) continue;
         for (const char *s = optimizer->state; *s; s++) {
             pl_value *made = *s == 's'                ? pl_new_flat(e, PL_DT_F32, -1)
                              : *s == 'r' || *s == 'c' ? factor(e, leaf->value, *s == 'r')
+                             : leaf->shard_elements   ? pl_new_flat(e, leaf->shard_dtype, leaf->shard_elements)
                                                       : pl_new_like(e, leaf->value, (pl_dtype)leaf->value->dtype);
             if (made && made->storage->block) e->tape->blocks[made->storage->block].tensor = leaf->tensor;
         }
@@ -91,7 +101,7 @@ static set take_set(pl_eager *e) {
         return s;
     }
     for (int32_t i = 0; i < e->leaf_count; i++)
-        if (e->leaves[i].grad) s.blocks[i] = pl_block_new(e, pl_value_bytes(e->leaves[i].value));
+        if (has_grad(&e->leaves[i])) s.blocks[i] = pl_block_new(e, leaf_bytes(&e->leaves[i]));
     return s;
 }
 
@@ -113,7 +123,7 @@ void pl_optimizer_step(pl_eager *e, const pl_optimizer *optimizer, bool first) {
         else if (*s == '-' && begin < end) free_set(e, sets[begin++]);
         else if (*s == 'q')
             for (int32_t i = 0; i < e->leaf_count; i++)
-                if (e->leaves[i].grad) pl_block_gone(e, pl_block_new(e, pl_value_bytes(e->leaves[i].value)));
+                if (has_grad(&e->leaves[i])) pl_block_gone(e, pl_block_new(e, leaf_bytes(&e->leaves[i])));
     }
     while (end > begin) free_set(e, sets[--end]);
     e->kind = kind;

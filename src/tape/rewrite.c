@@ -20,7 +20,11 @@ static const char *const mask_makers[] = {"create_causal_mask(", "create_sliding
                                           "_prepare_4d_attention_mask_for_sdpa(", "_create_attention_masks(",
                                           "mask_function("};
 
-static bool makes_mask(const char *source) {
+/* By the line of code; in a graph without stack traces, by the module that holds it. */
+static bool makes_mask(const pl_graph *g, int32_t node) {
+    const char *source = g->nodes[node].source;
+    int32_t m = g->nodes[node].module;
+    if (!*source) return m >= 0 && strncmp(g->modules[m].type, "transformers.", 13) == 0;
     for (size_t i = 0; i < sizeof mask_makers / sizeof *mask_makers; i++)
         if (strstr(source, mask_makers[i])) return true;
     return false;
@@ -32,6 +36,9 @@ typedef struct cone {
     int32_t *stack;  /* [node_count] */
     int64_t window;  /* largest number subtracted from a position */
     bool from_input; /* depends on an input of the model */
+    bool positions;  /* made of arange, or of a triangle */
+    bool causal;     /* compares two positions with <= */
+    bool slides;     /* .. with >, or divides positions into chunks */
 } cone;
 
 static void walk_tensor(cone *c, int32_t id, int32_t *top) {
@@ -50,6 +57,10 @@ static void walk(cone *c, int32_t id) {
     while (top > 0) {
         const pl_node *n = &c->graph->nodes[c->stack[--top]];
         bool subtracts = strcmp(n->target, "aten.sub.Tensor") == 0;
+        bool triangle = strncmp(n->target, "aten.tri", 8) == 0;
+        c->positions |= triangle || strncmp(n->target, "aten.arange.", 12) == 0;
+        c->causal |= triangle || strcmp(n->target, "aten.le.Tensor") == 0 || strcmp(n->target, "aten.ge.Tensor") == 0;
+        c->slides |= strcmp(n->target, "aten.gt.Tensor") == 0 || strncmp(n->target, "aten.floor_divide.", 18) == 0;
         for (uint32_t i = 0; i < n->arg_count; i++) {
             const pl_arg *arg = &n->args[i];
             if (arg->kind == PL_ARG_TENSOR) walk_tensor(c, arg->tensor, &top);
@@ -65,7 +76,7 @@ static int32_t maker_of(const pl_graph *g, int32_t id) {
                                           "aten.alias.default", "aten.to.dtype_layout", "aten.unsqueeze.default"};
     for (int steps = 0; steps < 16 && id >= 0; steps++) {
         int32_t at = g->tensors[id].producer;
-        if (at < 0 || makes_mask(g->nodes[at].source)) return at;
+        if (at < 0 || makes_mask(g, at)) return at;
         bool passes = false;
         for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
             passes |= strcmp(g->nodes[at].target, passing[i]) == 0;
@@ -147,18 +158,23 @@ static void sweep(pl_graph *g, const int32_t *before, int32_t *uses) {
     }
 }
 
-static bool skips(const pl_graph *g, cone *c, const pl_node *n, int32_t mask, int32_t key) {
+/* Whether eager mode calls the attention without this mask; c then says whether it is causal. A sliding window
+ * must be longer than the sequence (_ignore_causal_mask_sdpa). */
+static bool skips(const pl_graph *g, cone *c, int32_t mask, int32_t key) {
     int32_t maker = maker_of(g, mask);
     if (maker < 0) return false;
     memset(c->seen, 0, (size_t)g->node_count);
     c->window = 0;
-    c->from_input = false;
+    c->from_input = c->positions = c->causal = c->slides = false;
     walk(c, mask);
-    if (c->from_input) return false;
-    (void)n;
     const pl_tensor *k = &g->tensors[key];
-    bool slides = strstr(g->nodes[maker].source, "sliding") || strstr(g->nodes[maker].source, "chunked");
-    return !slides || (k->dims >= 2 && c->window >= k->sizes[k->dims - 2]);
+    const char *source = g->nodes[maker].source;
+    if (c->from_input || (!*source && !c->positions)) return false;
+    if (*source) {
+        c->slides = strstr(source, "sliding") || strstr(source, "chunked");
+        c->causal = !strstr(source, "bidirectional") && !strstr(source, "attention_mask_for") && !strstr(source, "attention_masks(");
+    }
+    return !c->slides || (k->dims >= 2 && c->window > k->sizes[k->dims - 2]);
 }
 
 const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
@@ -182,7 +198,7 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
             if (!c.seen || !c.stack || !before || !uses) return NULL;
         }
         /* layers share a mask: look once */
-        bool skip = mask == last_mask ? last_skips : skips(graph, &c, n, mask, key);
+        bool skip = mask == last_mask ? last_skips : skips(graph, &c, mask, key);
         last_mask = mask;
         last_skips = skip;
         if (!skip) continue;
@@ -197,8 +213,7 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
             g->nodes = nodes;
             g->tensors = tensors;
         }
-        const char *source = graph->nodes[maker_of(graph, mask)].source;
-        bool causal = !strstr(source, "bidirectional") && !strstr(source, "attention_mask_for") && !strstr(source, "attention_masks(");
+        bool causal = c.causal;
         if (bias >= 0 && causal) { /* selected once for all samples */
             g->tensors[where].sizes = graph->tensors[bias].sizes;
             g->tensors[where].strides = graph->tensors[bias].strides;

@@ -162,6 +162,14 @@ static void scratch_free_oldest(pl_eager *e, scratch *s) {
     if (s->first < s->count) pl_drop(e, s->held[s->first++]);
 }
 
+/* Frees the nth newest, 1 being the newest. */
+static void scratch_free_newest(pl_eager *e, scratch *s, int nth) {
+    int at = s->count - nth;
+    if (at < s->first) return;
+    pl_drop(e, s->held[at]);
+    for (s->count--; at < s->count; at++) s->held[at] = s->held[at + 1];
+}
+
 static void scratch_free(pl_eager *e, scratch *s) {
     while (s->count > s->first) pl_drop(e, s->held[--s->count]);
 }
@@ -182,18 +190,22 @@ static pl_value *like_edge(pl_eager *e, const pl_edge *edge, pl_dtype dtype) {
     return pl_new(e, dtype, edge->dims, edge->sizes, pl_is_dense(&shape) ? edge->strides : NULL);
 }
 
-static pl_value *run_formula(pl_eager *e, const char *formula, pl_value *grad, const pl_edge *edge) {
+static pl_value *run_formula(pl_eager *e, const char *formula, const pl_value *grad, const pl_edge *edge,
+                             pl_value *passed) {
     scratch s = {0};
     pl_value *result = NULL;
     for (const char *at = formula; *at && *at != '|'; at++) {
         switch (*at) {
-        case 'g': result = pl_hold(grad); break;
+        case 'g': result = pl_hold(passed); break;
         case 'n': result = pl_new_like(e, grad, grad->dtype); break;
         case 'N': result = like_edge(e, edge, edge->dtype); break;
         case 't': scratch_add(&s, pl_new_like(e, grad, grad->dtype)); break;
         case 'T': scratch_add(&s, like_edge(e, edge, edge->dtype)); break;
         case 'm': scratch_add(&s, pl_new_like(e, grad, PL_DT_BOOL)); break;
         case 'M': scratch_add(&s, like_edge(e, edge, PL_DT_BOOL)); break;
+        case 'i': scratch_add(&s, pl_new_like(e, grad, PL_DT_I64)); break;
+        case 'I': scratch_add(&s, like_edge(e, edge, PL_DT_I64)); break;
+        case 's': scratch_add(&s, pl_new_flat(e, grad->dtype, -1)); break;
         case 'f': scratch_add(&s, pl_new_like(e, grad, PL_DT_F32)); break;
         case 'F': scratch_add(&s, like_edge(e, edge, PL_DT_F32)); break;
         case 'v': {
@@ -202,7 +214,9 @@ static pl_value *run_formula(pl_eager *e, const char *formula, pl_value *grad, c
             break;
         }
         case '-': scratch_free_oldest(e, &s); break;
-        default: break;
+        default:
+            if (*at >= '1' && *at <= '9') scratch_free_newest(e, &s, *at - '0');
+            break;
         }
     }
     scratch_free(e, &s);
@@ -229,8 +243,65 @@ void pl_rule_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) 
         int i = order[k];
         const char *part = fn->edges[i].wanted ? part_of(backward, (uint32_t)i) : NULL;
         const char *formula = part ? strchr(part, ':') : NULL;
-        if (formula) out[i] = run_formula(e, formula + 1, grads[0], &fn->edges[i]);
+        if (formula) out[i] = run_formula(e, formula + 1, grads[0], &fn->edges[i], grads[0]);
     }
+}
+
+/* ---- in place on a view ---- */
+
+static bool is_view_fn(const pl_fn *fn) {
+    static const char *const names[] = {"ViewBackward0", "PermuteBackward0", "ExpandBackward0", "SliceBackward0",
+                                        "SplitBackward0", "UnbindBackward0"};
+    for (size_t i = 0; fn && i < sizeof names / sizeof *names; i++)
+        if (strcmp(fn->name, names[i]) == 0) return true;
+    return false;
+}
+
+bool pl_is_view(const pl_value *value) {
+    return is_view_fn(value->fn);
+}
+
+/* CopySlices (torch/csrc/autograd/functions/tensor.cpp): the changed view is as_strided of its base, whose
+ * gradient is made whole, copied, and the view's part of the copy cloned and sent through the operator's own
+ * formula. fn->edges[0] leads to the base; numbers: dimensions and sizes of the view. */
+static void copy_slices_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    if (!grads[0]) return;
+    const pl_edge *base = &fn->edges[0];
+    pl_dtype dtype = (pl_dtype)grads[0]->dtype;
+    pl_value *whole = like_edge(e, base, dtype);
+    pl_drop(e, grads[0]);
+    grads[0] = NULL;
+    pl_value *result = like_edge(e, base, dtype);
+    pl_value *part = pl_new(e, dtype, (int)fn->numbers[0], fn->numbers + 1, NULL);
+    pl_edge view = {.dims = part->dims, .dtype = part->dtype, .sizes = part->sizes, .strides = part->strides};
+    for (int i = fn->edge_count; i-- > 0;) {
+        const char *text = fn->edges[i].wanted ? part_of(fn->rule, (uint32_t)i) : NULL;
+        const char *formula = text ? strchr(text, ':') : NULL;
+        pl_value *made = formula ? run_formula(e, formula + 1, part, i ? &fn->edges[i] : &view, part) : NULL;
+        if (i > 0) {
+            out[i] = made;
+            continue;
+        }
+        pl_drop(e, part);
+        pl_drop(e, made);
+    }
+    pl_drop(e, whole);
+    out[0] = result;
+}
+
+void pl_fn_in_place(pl_eager *e, pl_fn *fn, const pl_value *self) {
+    if (!fn || !pl_is_view(self)) return;
+    const pl_edge *base = &self->fn->edges[0];
+    while (is_view_fn(base->fn)) base = &base->fn->edges[0];
+    fn->numbers = pl_arena_array(e->step_arena, self->dims + 1u, sizeof *fn->numbers);
+    if (!fn->numbers) {
+        e->failed = true;
+        return;
+    }
+    fn->numbers[0] = self->dims;
+    memcpy(fn->numbers + 1, self->sizes, self->dims * sizeof *fn->numbers);
+    fn->edges[0] = *base;
+    fn->backward = copy_slices_backward;
 }
 
 /* Saves what the wanted parts name, each once, in the order of the letters' first use. */
@@ -289,9 +360,18 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
             result = in_place && args[0] ? pl_alias_like(e, args[0]) : pl_new_output(e, node, 0, dtype, args[0]);
             break;
         case 't': scratch_add(&s, pl_new_output(e, node, 0, dtype, args[0])); break;
+        case 'T':
+            if (args[0]) scratch_add(&s, pl_new_like(e, args[0], args[0]->dtype));
+            break;
+        case 'b': scratch_add(&s, pl_new_output(e, node, 0, PL_DT_BOOL, args[0])); break;
+        case 's': scratch_add(&s, pl_new_flat(e, dtype, -1)); break;
+        case 'e': extra = pl_new_output(e, node, 0, dtype, args[0]); break;
         case 'i': extra = pl_new_output(e, node, 0, PL_DT_I64, args[0]); break;
         case 'm': extra = pl_new_output(e, node, 0, PL_DT_BOOL, args[0]); break;
-        default: break;
+        case '-': scratch_free_oldest(e, &s); break;
+        default:
+            if (*at >= '1' && *at <= '9') scratch_free_newest(e, &s, *at - '0');
+            break;
         }
     }
     if (!result) result = pl_new_output(e, node, 0, dtype, args[0]);
@@ -303,14 +383,17 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
         for (uint32_t i = 0; i < count; i++)
             if (!part_of(op->backward, i)) fn->edges[i] = (pl_edge){.leaf = -1};
         save_parts(e, fn, op->backward, args, count, result, extra);
+        if (in_place && args[0]) pl_fn_in_place(e, fn, args[0]);
         pl_fn_output(fn, result, 0);
     }
     scratch_free(e, &s);
-    pl_drop(e, extra);
     for (uint32_t i = 0; i < count; i++) pl_drop(e, args[i]);
     pl_set_output(e, node, 0, result);
-    for (uint32_t i = 1; i < node->output_count; i++)
-        pl_set_output(e, node, i, pl_new_output(e, node, i, pl_output_dtype(e, node, i), NULL));
+    for (uint32_t i = 1; i < node->output_count; i++) {
+        bool kept = i == 1 && extra && pl_output_tensor(e, node, 1); /* a pool's indices */
+        pl_set_output(e, node, i, kept ? pl_hold(extra) : pl_new_output(e, node, i, pl_output_dtype(e, node, i), NULL));
+    }
+    pl_drop(e, extra);
 }
 
 pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a, pl_value *b) {
@@ -321,6 +404,8 @@ pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_v
     pl_fn *fn = pl_fn_new(e, name, pl_rule_backward, 2, args, 1);
     if (fn) {
         fn->rule = backward;
+        for (int i = 0; i < 2; i++)
+            if (!part_of(backward, (uint32_t)i)) fn->edges[i] = (pl_edge){.leaf = -1};
         save_parts(e, fn, backward, args, 2, result, NULL);
         pl_fn_output(fn, result, 0);
     }

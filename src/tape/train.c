@@ -314,7 +314,6 @@ static void run_forward(pl_train *t) {
             for (int32_t k = i; k <= last && !e->failed; k++) run_node(t, k);
             e->frame = NULL;
         }
-        if (t->parallel) pl_parallel_after(t, last);
         i = last + 1;
     }
 }
@@ -544,6 +543,8 @@ static void run_step(pl_train *t, int step) {
         pl_drop(e, e->leaves[i].grad);
         e->leaves[i].grad = NULL;
     }
+    if (t->parallel) pl_parallel_zero_grad(t);
+    if (t->parallel) pl_parallel_before_step(t, step);
     pl_value *loss = NULL, *scaled = NULL;
     for (int pass = 0; pass < t->job->accumulate && !e->failed; pass++) {
         if (pass) {
@@ -556,6 +557,7 @@ static void run_step(pl_train *t, int step) {
         e->autocast = t->autocast;
         e->fn_count = 0;
         run_forward(t);
+        if (t->parallel) pl_parallel_forward_done(t);
         loss = make_loss(t);
         end_autocast(e);
         e->autocast = 0;
@@ -563,7 +565,7 @@ static void run_step(pl_train *t, int step) {
         scaled = scale_loss(t, loss);
         pl_mark(e, PL_PHASE_BACKWARD);
         pl_backward_from(e, scaled);
-        if (t->parallel) pl_parallel_after_backward(t);
+        if (t->parallel) pl_parallel_backward_done(t);
     }
     if (t->trains) {
         pl_mark(e, PL_PHASE_OPTIMIZER);
@@ -616,7 +618,8 @@ static void flatten_recurrent(pl_train *t) {
         bool usable = params->count > 0;
         for (uint32_t k = 0; k < params->count; k++) {
             int32_t id = params->list[k];
-            usable = usable && id >= 0 && e->env[id] && g->tensors[id].role == PL_ROLE_PARAMETER;
+            usable = usable && id >= 0 && e->env[id] && g->tensors[id].role == PL_ROLE_PARAMETER &&
+                     e->env[id]->dtype != PL_DT_BF16; /* rnn-0315 */
             if (usable) total += e->env[id]->elements;
         }
         if (!usable) continue;
@@ -669,6 +672,7 @@ static void run(pl_train *t) {
     place_model(t);
     if (t->job->channels_last) turn_model(t);
     flatten_recurrent(t);
+    if (t->parallel) pl_parallel_wrap(t);
     if (t->trains && e->leaf_count == 0) add_note(t, "no parameter wants a gradient: forward only");
     if (e->leaf_count == 0) t->trains = false;
     e->tape->trains = t->trains;
@@ -702,6 +706,7 @@ pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_training 
         const pl_graph *eager = pl_rewrite(graph, arena);
         t.e = (pl_eager){.tape = tape, .graph = eager, .training = training, .device = device, .recompute = recompute, .node = -1};
         ready = eager && prepare(&t) && pl_parallel_prepare(&t);
+        if (t.parallel) t.e.before_fn = pl_parallel_backward;
         if (ready) run(&t);
         ready = ready && !t.e.failed;
     }

@@ -34,20 +34,24 @@ class Data:
         error = self.answers - self.bytes[:, None]
         relative = np.abs(error) / (self.scale + MIB)[:, None]
         cost = np.minimum(relative * np.where(error < 0, LOW, 1.0), 3.0) + 0.03 * (np.abs(error) > EXACT)
-        self.weight = 0.1 + np.minimum(1.0, np.sqrt(self.scale / (32 * MIB)))
+        # What jobs are made of counts most: convolutions of whole jobs, then known models' layers, then made-up ones, and
+        # least those with TF32 off, which nobody has by default.
+        self.traced = np.array(["made_up" not in r for r in rows])
+        common = np.array([2.0 if "made_up" not in r else 0.8 if r["made_up"] else 1.0 for r in rows])
+        common *= np.where([d.tf32 for d in shapes], 1.0, 0.7)
+        self.weight = common * (0.1 + np.minimum(1.0, np.sqrt(self.scale / (32 * MIB))))
         self.cost = cost * self.weight[:, None]
 
 
-def grow(data, index, depth, least, penalty, rng, share):
-    """A tree over the rows of index: ("split", feature, threshold, at most, above) or ("leaf", class)."""
+def grow(data, index, depth, least, penalty):
+    """A tree over the rows of index: ("split", feature, threshold, at most, above) or ("leaf", class, rows)."""
     total = data.cost[index].sum(0)
     here = total.min()
-    leaf = ("leaf", int(total.argmin()))
+    leaf = ("leaf", int(total.argmin()), index)
     if depth == 0 or len(index) < 2 * least or here <= penalty:
         return leaf, here + penalty
     best = None
-    count = data.x.shape[1]
-    for feature in rng.permutation(count)[:max(1, round(count * share))]:
+    for feature in range(data.x.shape[1]):
         values = data.x[index, feature]
         order = np.argsort(values, kind="stable")
         ordered = values[order]
@@ -65,8 +69,8 @@ def grow(data, index, depth, least, penalty, rng, share):
         return leaf, here + penalty
     _, feature, threshold = best
     below = data.x[index, feature] <= threshold
-    left, left_cost = grow(data, index[below], depth - 1, least, penalty, rng, share)
-    right, right_cost = grow(data, index[~below], depth - 1, least, penalty, rng, share)
+    left, left_cost = grow(data, index[below], depth - 1, least, penalty)
+    right, right_cost = grow(data, index[~below], depth - 1, least, penalty)
     if left_cost + right_cost >= here + penalty - 1e-9:
         return leaf, here + penalty
     return ("split", feature, threshold, left, right), left_cost + right_cost
@@ -88,34 +92,16 @@ def apply(tree, x):
 
 
 def fit(data, index, how):
-    """Trees by pass. One tree sees everything; more are each grown on a sample with some of the features a split."""
-    rng = np.random.default_rng(how.seed)
-    forests = []
-    for which in range(3):
-        own = index[data.pass_[index] == which]
-        if how.trees == 1:
-            forests.append([grow(data, own, how.depth, how.least, how.penalty, rng, 1.0)[0]])
-        else:
-            forests.append([grow(data, rng.choice(own, len(own)), how.depth, how.least, how.penalty, rng, how.share)[0]
-                            for _ in range(how.trees)])
-    return forests
+    """A tree a pass."""
+    return [grow(data, index[data.pass_[index] == which], how.depth, how.least, how.penalty)[0] for which in range(3)]
 
 
-def predict(data, forests, index):
-    """(answer, spread): the votes' answer with the least expected cost, and the votes' mean distance from it."""
-    answer, spread = np.zeros(len(index)), np.zeros(len(index))
+def predict(data, trees, index):
+    answer = np.zeros(len(index))
     for which in range(3):
-        own = np.nonzero(data.pass_[index] == which)[0]
-        at = index[own]
-        votes = np.stack([apply(tree, data.x[at]) for tree in forests[which]], axis=1)
-        value = np.take_along_axis(data.answers[at], votes, 1) / (data.scale[at] + MIB)[:, None]
-        error = value[:, :, None] - value[:, None, :]  # candidate, truth
-        cost = np.minimum(np.abs(error) * np.where(error < 0, LOW, 1.0), 3.0).mean(2)
-        pick = cost.argmin(1)
-        rows = np.arange(len(own))
-        answer[own] = data.answers[at, votes[rows, pick]]
-        spread[own] = np.abs(error[rows, pick]).mean(1)
-    return answer, spread
+        own = data.pass_[index] == which
+        answer[own] = data.answers[index[own], apply(trees[which], data.x[index[own]])]
+    return answer
 
 
 def folds(groups, count):
@@ -127,30 +113,14 @@ def folds(groups, count):
 
 
 def validated(data, how, count=5):
+    """Every row's answer from trees that saw nothing of its group."""
     fold = folds(data.group, count)
-    answer, spread = np.zeros(len(data.rows)), np.zeros(len(data.rows))
+    answer = np.zeros(len(data.rows))
     everything = np.arange(len(data.rows))
     for f in range(count):
-        forests = fit(data, everything[fold != f], how)
         held = everything[fold == f]
-        answer[held], spread[held] = predict(data, forests, held)
-    return answer, spread
-
-
-SPREADS = (0.001, 0.02, 0.06, 0.12, 0.25, 0.5, 1e9)
-
-
-def doubts(data, answer, spread):
-    """The 90th percentile of the relative error by the votes' spread, from validation; never falling."""
-    error = np.abs(answer - data.bytes) / (data.scale + MIB)
-    result, low = [], -1.0
-    for high in SPREADS:
-        own = (spread > low) & (spread <= high)
-        value = float(np.quantile(error[own], .9)) if own.sum() >= 10 else 1.0
-        result.append(max(value, result[-1] if result else 0))
-        print(f"    spread up to {high:g}: {own.sum()} rows, p50 {np.median(error[own]) if own.any() else 0:.3f}, p90 {value:.3f}")
-        low = high
-    return result
+        answer[held] = predict(data, fit(data, everything[fold != f], how), held)
+    return answer
 
 
 def table(data, answer, out=sys.stdout):
@@ -167,6 +137,8 @@ def table(data, answer, out=sys.stdout):
     tf32 = np.array([d.tf32 for d in data.shapes])
     bench = np.array([d.benchmark for d in data.shapes])
     lines += [("benchmark", bench), ("transposed", np.array([d.transposed for d in data.shapes]))]
+    lines += [("whole jobs", data.traced), ("whole jobs, 8 MiB", data.traced & big)]
+    lines += [("whole jobs, " + PASSES[p], data.traced & (data.pass_ == p)) for p in range(3)]
     lines += [("fp32", ~half & ~tf32), ("tf32", ~half & tf32), ("half", half), ("channels last", last), ("grouped", groups)]
     for name, own in lines:
         if not own.any():
@@ -176,44 +148,45 @@ def table(data, answer, out=sys.stdout):
               f"{np.quantile(np.abs(r), .9):8.1%} {r.mean():8.2%} {(r < -.05).mean():11.1%}", file=out)
 
 
-def flatten(tree, nodes):
+def flatten(tree, nodes, data, answer):
+    """Appends the tree to nodes: (threshold, at most, above, feature); a leaf: (doubt, class, rows, -1). Doubt is the 90th
+    percentile of the leaf's rows' relative error when they were not fitted on (answer: from validation)."""
     at = len(nodes)
     nodes.append(None)
     if tree[0] == "leaf":
-        nodes[at] = (-1, 0.0, tree[1], 0)
+        index = tree[2]
+        error = np.abs(answer[index] - data.bytes[index]) / (data.scale[index] + MIB)
+        nodes[at] = (min(float(np.quantile(error, .9)), 9.0), tree[1], min(len(index), 30000), -1)
     else:
-        left = flatten(tree[3], nodes)
-        right = flatten(tree[4], nodes)
-        nodes[at] = (tree[1], tree[2], left, right)
+        left = flatten(tree[3], nodes, data, answer)
+        right = flatten(tree[4], nodes, data, answer)
+        nodes[at] = (tree[2], left, right, tree[1])
     return at
 
 
-def write(path, forests, doubt, how, count, files):
-    """forests: by pass, of the workspace used and then of the largest tried; doubt: a list for each of the two."""
+def write(path, parts, how, count, files):
+    """parts: (trees, data, validated answers) of the workspace used, and of the largest tried."""
     nodes, roots = [], []
-    for forest in forests:
-        roots.append([flatten(tree, nodes) for tree in forest])
+    for trees, data, answer in parts:
+        roots += [flatten(tree, nodes, data, answer) for tree in trees]
     if len(nodes) > 32000:
         raise SystemExit(f"{len(nodes)} nodes: too many for 16 bits")
     with open(path, "w") as out:
-        out.write("/* workspace_tree: which formula a convolution's workspace follows, as decision trees a pass.\n *\n"
+        out.write("/* workspace_tree: which formula a convolution's workspace follows, as a decision tree a pass.\n *\n"
                   f" * Written by tools/workspace/fit.py on {datetime.date.today()}; do not edit. Command:\n"
                   f" *     python tools/workspace/fit.py --traces DIR --measured FILES {how.text()}\n"
                   f" * Data: {files}; {count} convolution passes.\n"
                   " * Measured on an H200 with PyTorch 2.11, cuDNN 9.19, CUDA 13.0 on 2026-11-15.\n *\n"
-                  " * A split: {threshold, at most, above, feature}; a leaf: {0, class, 0, -1}. */\n")
+                  " * A split: {threshold, at most, above, feature}; a leaf: {doubt, class, rows fitted on, -1}. */\n")
         out.write('#include "device/workspace_tree.h"\n\n')
         out.write("/* clang-format off */\n")
-        out.write(f"const int pl_workspace_tree_count = {how.trees};\n\n")
-        out.write("const pl_workspace_doubt pl_workspace_doubts[2][PL_WORKSPACE_DOUBTS] = {\n"
-                  + "".join("    {" + ", ".join(f"{{{s:g}, {d:.4f}}}" for s, d in zip(SPREADS, one)) + "},\n" for one in doubt) + "};\n\n")
-        out.write("const int16_t pl_workspace_tree_roots[6][PL_WORKSPACE_TREES] = {\n"
-                  + "".join("    {" + ", ".join(map(str, r)) + "},\n" for r in roots) + "};\n\n")
+        out.write(f"const int16_t pl_workspace_tree_roots[6] = {{{', '.join(map(str, roots))}}};\n\n")
         out.write(f"const pl_workspace_node pl_workspace_tree[{len(nodes)}] = {{\n")
         for at, node in enumerate(nodes):
-            value = f"{node[1]:.1f}" if node[0] >= 0 else "0"
-            note = CLASSES[node[2]][0] if node[0] < 0 else FEATURES[node[0]][0]
-            out.write(f"    /* {at} */ {{{value}, {node[2]}, {node[3]}, {node[0]}}}, /* {note} */\n")
+            leaf = node[3] < 0
+            value = f"{node[0]:.4f}" if leaf else f"{node[0]:.12g}"
+            note = CLASSES[node[1]][0] if leaf else FEATURES[node[3]][0]
+            out.write(f"    /* {at} */ {{{value}, {node[1]}, {node[2]}, {node[3]}}}, /* {note} */\n")
         out.write("};\n/* clang-format on */\n")
     return len(nodes)
 
@@ -262,11 +235,11 @@ def write_tests(path, data, fitted, each=6):
 class How:
     """How the trees are grown."""
 
-    def __init__(self, trees, depth, least, penalty, share, seed=0):
-        self.trees, self.depth, self.least, self.penalty, self.share, self.seed = trees, depth, least, penalty, share, seed
+    def __init__(self, depth, least, penalty):
+        self.depth, self.least, self.penalty = depth, least, penalty
 
     def text(self):
-        return f"--trees {self.trees} --depth {self.depth} --least {self.least} --penalty {self.penalty} --share {self.share}"
+        return f"--depth {self.depth} --least {self.least} --penalty {self.penalty:g}"
 
 
 def main():
@@ -276,12 +249,10 @@ def main():
     parser.add_argument("--out")
     parser.add_argument("--tests", help="rewrite the rows of this C test")
     parser.add_argument("--cases", help="write rows with the answers of this program, to hold the C code against")
-    parser.add_argument("--trees", type=int, default=7)
     parser.add_argument("--depth", type=int, default=16)
     parser.add_argument("--least", type=int, default=2)
-    parser.add_argument("--penalty", type=float, default=0.2)
-    parser.add_argument("--share", type=float, default=0.4)
-    parser.add_argument("--search", action="store_true", help="try several ways of growing first")
+    parser.add_argument("--penalty", type=float, default=2)
+    parser.add_argument("--search", action="store_true", help="try several penalties first")
     args = parser.parse_args()
     rows = read_traces(args.traces) if args.traces else []
     for path in args.measured:
@@ -290,29 +261,26 @@ def main():
     print(len(rows), "rows;", sum(map(native_depthwise, rows)), "by PyTorch's own depthwise kernels, of them with bytes:", len(wrong))
     rows = [r for r in rows if not native_depthwise(r)]
     data = Data(rows)
+    everything = np.arange(len(rows))
     best = np.argmin(np.abs(data.answers - data.bytes[:, None]), axis=1)
     print("\nthe best class each (what a perfect choice would reach)")
-    table(data, data.answers[np.arange(len(rows)), best])
-    how = How(args.trees, args.depth, args.least, args.penalty, args.share)
+    table(data, data.answers[everything, best])
+    how = How(args.depth, args.least, args.penalty)
     if args.search:
-        for trees, penalty, share in ((1, 0.1, 1), (1, 0.4, 1), (1, 1, 1), (1, 2, 1), (5, 0.5, .4), (7, 0.2, .4), (7, 1, .4), (11, 1, .4), (15, 0.5, .4)):
-            one = How(trees, args.depth, args.least, penalty, share)
-            answer, _ = validated(data, one)
-            error = answer - data.bytes
-            cost = np.abs(error) / (data.scale + MIB) * np.where(error < 0, LOW, 1)
+        for penalty in (0.5, 1, 2, 4, 8):
+            one = How(args.depth, args.least, penalty)
+            answer = validated(data, one)
+            error = (answer - data.bytes) / (data.scale + MIB)
             nodes = []
-            for forest in fit(data, np.arange(len(rows)), one):
-                for tree in forest:
-                    flatten(tree, nodes)
-            big = data.scale >= 8 * MIB
-            print(f"{one.text()}: {len(nodes)} nodes, cost {np.mean(cost):.4f}, 8 MiB and more {np.mean(cost[big]):.4f}, "
-                  f"exact {(np.abs(error) <= EXACT).mean():.3f}", flush=True)
-    answer, spread = validated(data, how)
+            for tree in fit(data, everything, one):
+                flatten(tree, nodes, data, answer)
+            cost = np.minimum(np.abs(error) * np.where(error < 0, LOW, 1), 3)
+            print(f"{one.text()}: {len(nodes)} nodes, cost {cost.mean():.4f}", flush=True)
+    answer = validated(data, how)
     print("\nvalidation, whole models and shapes held out")
     table(data, answer)
-    doubt = doubts(data, answer, spread)
-    forests = fit(data, np.arange(len(rows)), how)
-    fitted, _ = predict(data, forests, np.arange(len(rows)))
+    trees = fit(data, everything, how)
+    fitted = predict(data, trees, everything)
     print("\nfitted on everything")
     table(data, fitted)
     tried_rows = [r for r in rows if r["benchmark"] and r.get("tried")]
@@ -320,13 +288,12 @@ def main():
     print("\nthe largest workspace tried with cudnn.benchmark: the best class each, then validation")
     best = np.argmin(np.abs(tried.answers - tried.bytes[:, None]), axis=1)
     table(tried, tried.answers[np.arange(len(tried_rows)), best])
-    answer, spread = validated(tried, how)
-    table(tried, answer)
-    tried_doubt = doubts(tried, answer, spread)
-    tried_forests = fit(tried, np.arange(len(tried_rows)), how)
+    tried_answer = validated(tried, how)
+    table(tried, tried_answer)
+    tried_trees = fit(tried, np.arange(len(tried_rows)), how)
     if args.out:
         files = ", ".join((["allocator and operator traces"] if args.traces else []) + [os.path.basename(f) for f in args.measured])
-        print("nodes:", write(args.out, forests + tried_forests, [doubt, tried_doubt], how, len(rows), files))
+        print("nodes:", write(args.out, [(trees, data, answer), (tried_trees, tried, tried_answer)], how, len(rows), files))
     if args.tests:
         print("test rows:", write_tests(args.tests, data, fitted))
     if args.cases:

@@ -236,7 +236,7 @@ def read_measured(path):
                 "dtype": {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}[e["mode"]],
                 "tf32": e["mode"] != "fp32", "channels_last": bool(e["cl"]), "benchmark": bool(e["bench"]),
                 "transposed": bool(e["t"]), "x": [e["n"], e["cin"]] + e["in"], "w": w + e["k"], "y": [e["n"], e["cout"]] + out,
-                "stride": e["s"], "padding": e["p"], "dilation": e["dil"], "groups": e["g"], "backend": e.get("backend"),
+                "stride": e["s"], "padding": e["p"], "dilation": e["dil"], "groups": e["g"], "backend": e.get("backend"), "made_up": e["src"] == "random",
                 "group": f"{e['cin']}-{e['cout']}-{e['in']}-{e['k']}-{e['s']}-{e['g']}-{e['t']}", "source": os.path.basename(path),
             }
             for short, name in (("f", "forward"), ("bd", "backward_data"), ("bw", "backward_weight")):
