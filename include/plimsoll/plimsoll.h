@@ -172,7 +172,7 @@ typedef enum pl_kind {
     PL_INPUTS,
     PL_WORKSPACE,
     PL_TEMPORARY,
-    PL_FRAGMENTATION, /* reserved and not allocated at the peak */
+    PL_FRAGMENTATION, /* the most reserved, less what is allocated at the peak */
     PL_CONTEXT,       /* outside the allocator */
     PL_KINDS
 } pl_kind;

@@ -123,10 +123,9 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
     int64_t peak = -1;
     for (size_t i = 0; i < tape->event_count && !failed; i++) {
         bool went = play(&p, i, &failed);
-        if (stats->reserved > peak) {
-            peak = stats->reserved;
+        if (stats->allocated > peak) {
+            peak = stats->allocated;
             out->peak_event = i;
-            out->fragmentation = stats->reserved - stats->allocated;
             for (int k = 0; k < PL_FRAGMENTATION; k++) out->kinds[k] = p.kinds[k];
         }
         if (!went) {
@@ -142,6 +141,7 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
         out->peak_allocated = stats->peak_allocated;
         out->peak_reserved = stats->peak_reserved;
         out->retries = stats->retries;
+        out->fragmentation = stats->peak_reserved - (peak > 0 ? peak : 0);
     }
     free(p.blocks);
     pl_allocator_close(&p.allocator);

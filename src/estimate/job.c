@@ -48,7 +48,7 @@ bool pl_parallel_parse(const char *text, pl_job *job) {
     if (kind == PL_ALONE) return false;
     char *end;
     long world = strtol(strchr(text, ':') + 1, &end, 10);
-    if (end == strchr(text, ':') + 1 || world < 1 || world > 1 << 20) return false;
+    if (end == strchr(text, ':') + 1 || world < 1 || world > 1 << 16) return false;
     long stage = 3;
     bool mixed = false;
     if (kind == PL_FSDP2 && end[0] == ':' && (end[1] == '2' || end[1] == '3')) {

@@ -9,8 +9,8 @@
 
 static void push_event(pl_eager *e, int32_t event) {
     pl_tape *tape = e->tape;
-    int32_t *grown =
-        pl_arena_grow(tape->arena, tape->events, &e->event_room, tape->event_count + 1, sizeof *grown);
+    int32_t *grown = pl_arena_grow(tape->arena, tape->events, &e->event_room, tape->event_count + 1,
+                                   sizeof *grown);
     if (!grown) {
         e->failed = true;
         return;
@@ -27,8 +27,8 @@ int32_t pl_block_new(pl_eager *e, int64_t bytes) {
         e->failed = true;
         return 0;
     }
-    pl_tape_block *grown =
-        pl_arena_grow(tape->arena, tape->blocks, &e->block_room, tape->block_count + 1, sizeof *grown);
+    pl_tape_block *grown = pl_arena_grow(tape->arena, tape->blocks, &e->block_room,
+                                         tape->block_count + 1, sizeof *grown);
     if (!grown) {
         e->failed = true;
         return 0;
@@ -77,27 +77,33 @@ void pl_mark(pl_eager *e, pl_phase phase) {
 
 /* ---- values ---- */
 
-/* What functions return when memory is out: alive for ever, of no bytes. */
-static pl_storage nothing_storage = {.refs = 1 << 30};
-static int64_t nothing_dims[PL_MAX_DIMS];
-static pl_value nothing = {.storage = &nothing_storage,
-                           .sizes = nothing_dims,
-                           .strides = nothing_dims,
-                           .refs = 1 << 30,
-                           .leaf = -1,
-                           .dtype = PL_DT_F32};
-
+/* What functions return when memory is out: alive to the end of the run, of no bytes. */
 static pl_value *fail(pl_eager *e) {
     e->failed = true;
-    return &nothing;
+    e->nothing_storage.refs = 1 << 30;
+    e->nothing = (pl_value){.storage = &e->nothing_storage,
+                            .sizes = e->nothing_sizes,
+                            .strides = e->nothing_sizes,
+                            .refs = 1 << 30,
+                            .leaf = -1,
+                            .dtype = PL_DT_F32};
+    return &e->nothing;
 }
 
-/* Elements, or -1 where the product does not fit. */
+/* No tensor has more elements (a tebi), and no dimension is longer: what is computed from sizes
+ * then fits. */
+static const int64_t most_elements = (int64_t)1 << 40;
+
+/* Elements, or -1 where there are too many. A dimension of nought does not excuse the others. */
 static int64_t count_elements(int dims, const int64_t *sizes) {
     int64_t n = 1;
-    for (int i = 0; i < dims; i++)
-        if (!pl_mul_i64(n, sizes[i], &n)) return -1;
-    return n;
+    bool none = false;
+    for (int i = 0; i < dims; i++) {
+        none |= sizes[i] == 0;
+        if (sizes[i] < 0 || !pl_mul_i64(n, sizes[i] ? sizes[i] : 1, &n) || n > most_elements)
+            return -1;
+    }
+    return none ? 0 : n;
 }
 
 static pl_value *value_on(pl_eager *e, pl_storage *storage, pl_dtype dtype, int dims,
@@ -131,12 +137,15 @@ static int64_t storage_elements(int dims, const int64_t *sizes, const int64_t *s
     for (int i = 0; i < dims; i++) {
         if (sizes[i] == 0) return 0;
         int64_t far;
-        if (!pl_mul_i64(sizes[i] - 1, strides[i], &far) || !pl_add_i64(reach, far, &reach)) return -1;
+        if (strides[i] < 0 || !pl_mul_i64(sizes[i] - 1, strides[i], &far) ||
+            !pl_add_i64(reach, far, &reach) || reach > most_elements)
+            return -1;
     }
     return reach;
 }
 
-pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes, const int64_t *strides) {
+pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes,
+                 const int64_t *strides) {
     int64_t n = strides ? storage_elements(dims, sizes, strides) : count_elements(dims, sizes);
     int64_t bytes;
     pl_storage *storage = pl_arena_alloc(e->step_arena, sizeof *storage);
@@ -156,7 +165,9 @@ pl_value *pl_new_flat(pl_eager *e, pl_dtype dtype, int64_t count) {
 pl_value *pl_alias(pl_eager *e, const pl_value *base, int dims, const int64_t *sizes,
                    const int64_t *strides) {
     pl_value *view = value_on(e, base->storage, base->dtype, dims, sizes, strides);
-    if (e->in_backward && !e->grad_enabled && view != &nothing) view->view = true;
+    if (view == &e->nothing) return view;
+    view->base = base->base ? base->base : (pl_value *)base; /* to be given a function, not held */
+    if (e->in_backward && !e->grad_enabled) view->view = true;
     return view;
 }
 
@@ -171,6 +182,7 @@ pl_value *pl_hold(pl_value *value) {
 
 void pl_drop(pl_eager *e, pl_value *value) {
     if (!value || --value->refs > 0) return;
+    if (value->fn) pl_fn_drop(e, value->fn);
     if (--value->storage->refs == 0) pl_block_gone(e, value->storage->block);
 }
 
@@ -229,8 +241,7 @@ bool pl_view_strides(const pl_value *value, int dims, const int64_t *sizes, int6
     }
     for (int i = value->dims - 1; i >= 0; i--) {
         run *= value->sizes[i];
-        bool ends = i == 0 ||
-                    (value->sizes[i - 1] != 1 && value->strides[i - 1] != run * base);
+        bool ends = i == 0 || (value->sizes[i - 1] != 1 && value->strides[i - 1] != run * base);
         if (!ends) continue;
         while (view >= 0 && (taken < run || sizes[view] == 1)) {
             strides[view] = taken * base;

@@ -31,6 +31,7 @@ struct pl_value {
     int64_t *sizes, *strides; /* [dims], elements */
     int64_t elements;
     pl_fn *fn;      /* made by, NULL: a leaf or no gradient wanted */
+    pl_value *base; /* a view's: the tensor it looks into, not held; NULL: no view */
     int32_t refs;   /* holders: Python names, saved tensors, gradient buffers */
     int32_t leaf;   /* parameter index whose gradient this accumulates, -1: none */
     uint8_t dims;
@@ -63,6 +64,8 @@ struct pl_fn {
     const void *rule;          /* rule's own */
     int32_t node;              /* of the graph */
     uint8_t edge_count, saved_count, output_count, saved_room;
+    int32_t refs;              /* outputs that live, and edges of functions that do */
+    pl_fn *next_gone;          /* pl_fn_drop's list */
     bool reached;              /* on a path from the loss */
     pl_checkpoint_frame *frame; /* its saved values are made again here, NULL: they were kept */
 };
@@ -123,6 +126,9 @@ struct pl_eager {
     struct { pl_conv conv; pl_conv_pass pass; } *tried; /* shapes cudnn.benchmark has tried */
     size_t tried_count, tried_room;
     bool failed;         /* out of memory */
+    pl_value nothing;    /* what functions return then */
+    pl_storage nothing_storage;
+    int64_t nothing_sizes[PL_MAX_DIMS];
 };
 
 /* ---- tape ---- */
@@ -162,6 +168,12 @@ bool pl_view_strides(const pl_value *value, int dims, const int64_t *sizes, int6
 pl_fn *pl_fn_new(pl_eager *e, const char *name, pl_backward *backward, int input_count,
                  pl_value *const *inputs, int output_count);
 void pl_fn_output(pl_fn *fn, pl_value *value, int output); /* takes fn NULL */
+/* The edge that leads a gradient to value. */
+pl_edge pl_edge_to(pl_value *value);
+/* A holder of fn goes. With the last one goes what it saved: a branch that does not lead to the loss is freed in
+ * the forward pass, as soon as its results are. */
+void pl_fn_drop(pl_eager *e, pl_fn *fn);
+void pl_fn_cut(pl_fn *fn, int edge); /* the formula has no gradient there */
 /* Keeps value for backward, in slot saved_count++; returns the slot. */
 int pl_save(pl_eager *e, pl_fn *fn, pl_value *value);
 

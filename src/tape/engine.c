@@ -1,16 +1,28 @@
 /* engine: autograd's backward pass over the functions that eager operators recorded.
  *
- * PyTorch's engine runs ready functions by falling sequence number, parameters' AccumulateGrad at once
- * (torch/csrc/autograd/engine.cpp, functions/accumulate_grad.h, input_buffer.cpp, 2.11). Functions here are
- * kept in order of creation, and what made a function's input is always older, so walking them from the newest
- * to the oldest is that order. Between the call of a function and the hand-over of its gradients the engine
- * sums them to the inputs' sizes and casts them to their types (validate_outputs); then the incoming gradient
- * goes, then what was saved.
+ * PyTorch's engine runs ready functions by falling sequence number, parameters' AccumulateGrad at
+ * once (torch/csrc/autograd/engine.cpp, functions/accumulate_grad.h, input_buffer.cpp, 2.11).
+ * Functions here are kept in order of creation, and what made a function's input is always older,
+ * so walking them from the newest to the oldest is that order. Between the call of a function and
+ * the hand-over of its gradients the engine sums them to the inputs' sizes and casts them to their
+ * types (validate_outputs); then the incoming gradient goes, then what was saved.
  *
  * Left out: hooks, retained gradients, create_graph, several devices. */
 #include "tape/eager.h"
 
 #include <string.h>
+
+pl_edge pl_edge_to(pl_value *value) {
+    if (value->fn) value->fn->refs++;
+    return (pl_edge){.fn = value->fn,
+                     .leaf = value->fn || !value->needs_grad ? -1 : value->leaf,
+                     .output = value->output,
+                     .wanted = value->needs_grad,
+                     .dims = value->dims,
+                     .dtype = value->dtype,
+                     .sizes = value->sizes,
+                     .strides = value->strides};
+}
 
 pl_fn *pl_fn_new(pl_eager *e, const char *name, pl_backward *backward, int input_count,
                  pl_value *const *inputs, int output_count) {
@@ -22,7 +34,8 @@ pl_fn *pl_fn_new(pl_eager *e, const char *name, pl_backward *backward, int input
     pl_edge *edges = pl_arena_array(e->step_arena, (size_t)input_count, sizeof *edges);
     pl_value **grads = pl_arena_array(e->step_arena, (size_t)output_count, sizeof *grads);
     pl_fn **grown =
-        fn ? pl_arena_grow(e->step_arena, e->fns, &e->fn_room, e->fn_count + 1, sizeof *grown) : NULL;
+        fn ? pl_arena_grow(e->step_arena, e->fns, &e->fn_room, e->fn_count + 1, sizeof *grown)
+           : NULL;
     if (!fn || !edges || !grads || !grown) {
         e->failed = true;
         return NULL;
@@ -37,23 +50,17 @@ pl_fn *pl_fn_new(pl_eager *e, const char *name, pl_backward *backward, int input
                   .edge_count = (uint8_t)input_count,
                   .output_count = (uint8_t)output_count};
     for (int i = 0; i < input_count; i++) {
-        const pl_value *in = inputs[i];
         edges[i].leaf = -1;
-        if (!in || !in->needs_grad) continue;
-        edges[i] = (pl_edge){.fn = in->fn,
-                             .leaf = in->fn ? -1 : in->leaf,
-                             .output = in->output,
-                             .wanted = true,
-                             .dims = in->dims,
-                             .dtype = in->dtype,
-                             .sizes = in->sizes,
-                             .strides = in->strides};
+        if (inputs[i] && inputs[i]->needs_grad) edges[i] = pl_edge_to(inputs[i]);
     }
     return fn;
 }
 
 void pl_fn_output(pl_fn *fn, pl_value *value, int output) {
-    if (!fn || !pl_dtype_is_float(value->dtype)) return;
+    bool complex = value->dtype == PL_DT_C64 || value->dtype == PL_DT_C128;
+    if (!fn || (!pl_dtype_is_float(value->dtype) && !complex)) return;
+    if (value->fn) value->fn->refs--; /* in place: fn's edge holds what came before */
+    fn->refs++;
     value->fn = fn;
     value->output = (uint8_t)output;
     value->needs_grad = true;
@@ -64,7 +71,8 @@ int pl_save(pl_eager *e, pl_fn *fn, pl_value *value) {
     if (!fn) return -1;
     if (fn->saved_count == fn->saved_room) {
         size_t room = fn->saved_room;
-        pl_value **grown = pl_arena_grow(e->step_arena, fn->saved, &room, room ? room * 2 : 4, sizeof *grown);
+        pl_value **grown =
+            pl_arena_grow(e->step_arena, fn->saved, &room, room ? room * 2 : 4, sizeof *grown);
         if (!grown || room > UINT8_MAX) {
             e->failed = true;
             return -1;
@@ -96,15 +104,40 @@ int pl_save(pl_eager *e, pl_fn *fn, pl_value *value) {
 
 static void release_saved(pl_eager *e, pl_fn *fn) {
     for (int i = 0; i < fn->saved_count; i++) {
-        pl_drop(e, fn->saved[i]);
+        pl_value *value = fn->saved[i];
         fn->saved[i] = NULL;
+        pl_drop(e, value);
+    }
+}
+
+void pl_fn_cut(pl_fn *fn, int edge) {
+    if (fn->edges[edge].fn) fn->edges[edge].fn->refs--;
+    fn->edges[edge] = (pl_edge){.leaf = -1};
+}
+
+/* Functions on a path from the loss have been called, and all below them: nothing is left to free
+ * there. */
+void pl_fn_drop(pl_eager *e, pl_fn *fn) {
+    if (--fn->refs > 0 || fn->reached) return;
+    fn->next_gone = NULL;
+    for (pl_fn *list = fn; list;) {
+        pl_fn *gone = list;
+        list = list->next_gone;
+        release_saved(e, gone);
+        for (int i = 0; i < gone->edge_count; i++) {
+            pl_fn *below = gone->edges[i].fn;
+            gone->edges[i].fn = NULL;
+            if (!below || --below->refs > 0 || below->reached) continue;
+            below->next_gone = list;
+            list = below;
+        }
     }
 }
 
 /* ---- gradients on their way ---- */
 
-/* input_buffer.cpp: in place when the buffer holds the only reference to a dense tensor and its storage. A view's
- * storage has a second holder, its base, which autograd's view records keep. */
+/* input_buffer.cpp: in place when the buffer holds the only reference to a dense tensor and its
+ * storage. A view's storage has a second holder, its base, which autograd's view records keep. */
 static bool can_add_in_place(const pl_value *value) {
     return !value->view && value->refs == 1 && value->storage->refs == 1 && pl_is_dense(value);
 }
@@ -122,7 +155,8 @@ static pl_value *accumulate(pl_eager *e, pl_value *buffer, pl_value *arriving) {
     return sum;
 }
 
-/* utils/grad_layout_contract.h: a dense parameter's gradient has its strides, any other's is row-major. */
+/* utils/grad_layout_contract.h: a dense parameter's gradient has its strides, any other's is
+ * row-major. */
 static bool obeys_layout(const pl_value *grad, const pl_value *parameter) {
     if (!pl_is_dense(parameter)) return pl_is_contiguous(grad);
     for (int i = 0; i < grad->dims; i++)
@@ -149,7 +183,8 @@ static void accumulate_grad(pl_eager *e, pl_leaf *leaf) {
         leaf->grad = arriving;
     } else {
         const pl_value *p = leaf->value;
-        leaf->grad = pl_new(e, arriving->dtype, p->dims, p->sizes, pl_is_dense(p) ? p->strides : NULL);
+        leaf->grad =
+            pl_new(e, arriving->dtype, p->dims, p->sizes, pl_is_dense(p) ? p->strides : NULL);
         pl_drop(e, arriving);
     }
     relabel(e, leaf->grad, PL_GRADIENTS, leaf->tensor);
@@ -164,8 +199,10 @@ static void find_reached(pl_eager *e, pl_fn *root) {
         if (!fn->reached) continue;
         for (int k = 0; k < fn->edge_count; k++) {
             const pl_edge *edge = &fn->edges[k];
-            if (edge->fn) edge->fn->reached = true;
-            else if (edge->leaf >= 0) e->leaves[edge->leaf].expected++;
+            if (edge->fn)
+                edge->fn->reached = true;
+            else if (edge->leaf >= 0)
+                e->leaves[edge->leaf].expected++;
         }
     }
 }
@@ -249,9 +286,9 @@ static int64_t div_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-/* The launch that aten/src/ATen/native/cuda/Reduce.cuh (2.11) chooses for a reduction, and from it the buffer
- * that blocks share when one output is summed by several of them. Dimensions are those of TensorIterator:
- * reduced ones first, by rising stride, neighbours in one run joined. */
+/* The launch that aten/src/ATen/native/cuda/Reduce.cuh (2.11) chooses for a reduction, and from it
+ * the buffer that blocks share when one output is summed by several of them. Dimensions are those
+ * of TensorIterator: reduced ones first, by rising stride, neighbours in one run joined. */
 void pl_reduce_scratch(pl_eager *e, const pl_value *in, uint32_t reduced, int accumulator_bytes) {
     int64_t size[PL_MAX_DIMS], stride[PL_MAX_DIMS];
     int count = 0, reduced_count = 0;
@@ -278,7 +315,8 @@ void pl_reduce_scratch(pl_eager *e, const pl_value *in, uint32_t reduced, int ac
     if (in->elements == 0) return;
     int64_t inputs = 1, outputs = 1;
     for (int i = 0; i < count; i++) *(i < reduced_count ? &inputs : &outputs) *= size[i];
-    bool on_fastest = reduced_count == count || (reduced_count > 0 && stride[0] < stride[reduced_count]);
+    bool on_fastest =
+        reduced_count == count || (reduced_count > 0 && stride[0] < stride[reduced_count]);
     int64_t fastest = count == 0 ? 1 : on_fastest ? stride[0] : stride[reduced_count];
     int64_t dim0 = on_fastest ? inputs : outputs, dim1 = on_fastest ? outputs : inputs;
     int output_vector = 1;
@@ -299,17 +337,22 @@ void pl_reduce_scratch(pl_eager *e, const pl_value *in, uint32_t reduced, int ac
     int height = height_cap < most / width ? height_cap : most / width;
     width = width_cap < most / height ? width_cap : most / height;
     int64_t step_in = 1, step_out = 1;
-    if (on_fastest) step_in *= width;
-    else step_out *= width;
+    if (on_fastest)
+        step_in *= width;
+    else
+        step_out *= width;
     int split_from = height * 16 < 256 ? height * 16 : 256;
     bool across_warps = div_up(inputs, step_in) >= split_from;
-    if (across_warps) step_in *= height;
-    else step_out *= height;
+    if (across_warps)
+        step_in *= height;
+    else
+        step_out *= height;
     int64_t target = (int64_t)e->device->sms * (e->device->threads_per_sm / (width * height));
     int64_t grid = div_up(outputs / output_vector, step_out);
     int64_t values = div_up(inputs, step_in);
     if (!across_warps || values < 256 || grid > target || grid == 0) return;
-    int64_t ctas = div_up(target, grid), by_least = div_up(values, 16), by_most = div_up(values, 256);
+    int64_t ctas = div_up(target, grid), by_least = div_up(values, 16),
+            by_most = div_up(values, 256);
     if (ctas > by_least) ctas = by_least;
     if (ctas < by_most) ctas = by_most;
     if (ctas <= 1) return;
@@ -324,7 +367,10 @@ void pl_reduce_scratch(pl_eager *e, const pl_value *in, uint32_t reduced, int ac
 }
 
 static int accumulator_bytes(pl_dtype dtype) {
-    return dtype == PL_DT_F64 || dtype == PL_DT_I64 ? 8 : dtype == PL_DT_C64 ? 8 : dtype == PL_DT_C128 ? 16 : 4;
+    return dtype == PL_DT_F64 || dtype == PL_DT_I64 ? 8
+           : dtype == PL_DT_C64                     ? 8
+           : dtype == PL_DT_C128                    ? 16
+                                                    : 4;
 }
 
 pl_value *pl_sum_to(pl_eager *e, pl_value *value, int dims, const int64_t *sizes) {

@@ -1,9 +1,10 @@
 /* op_attention: scaled_dot_product_attention.
  *
- * Which kernel PyTorch picks, and what each keeps: aten/src/ATen/native/transformers/{attention.cpp,
- * cuda/sdp_utils.cpp, cuda/attention.cu, cuda/attention_backward.cu}, native/cudnn/MHA.cpp (2.11), checked
- * against operator traces on an H200 (tfm-0340, hf-bert-base-0, hf-llama-1b-0; 2026-11-15). Kernels return
- * [batch, length, heads, head] in memory, seen as [batch, heads, length, head].
+ * Which kernel PyTorch picks, and what each keeps:
+ * aten/src/ATen/native/transformers/{attention.cpp, cuda/sdp_utils.cpp, cuda/attention.cu,
+ * cuda/attention_backward.cu}, native/cudnn/MHA.cpp (2.11), checked against operator traces on an
+ * H200 (tfm-0340, hf-bert-base-0, hf-llama-1b-0; 2026-11-15). Kernels return [batch, length, heads,
+ * head] in memory, seen as [batch, heads, length, head].
  *
  * Left out: nested tensors, user contexts that switch kernels off (sdpa_kernel). */
 #include "tape/operator.h"
@@ -20,7 +21,8 @@ static bool last_dense(const pl_value *v) {
     return v->strides[v->dims - 1] == 1 || v->sizes[v->dims - 1] == 1;
 }
 
-/* cuDNN's and the others' ways with a mask: 2-d or 4-d, each dimension whole or 1, and no gradient of it. */
+/* cuDNN's and the others' ways with a mask: 2-d or 4-d, each dimension whole or 1, and no gradient
+ * of it. */
 static bool cudnn_takes_mask(const pl_value *mask, const pl_value *q, const pl_value *k) {
     if (!mask) return true;
     if (mask->needs_grad || (mask->dims != 2 && mask->dims != 4)) return false;
@@ -30,33 +32,37 @@ static bool cudnn_takes_mask(const pl_value *mask, const pl_value *q, const pl_v
     return true;
 }
 
-/* sdp_utils.cpp: on compute capability 9.0 and 10.0 cuDNN's kernel comes first, elsewhere flash's; then the
- * memory-efficient one; the composite of matrix products is what remains. Agrees with the choice in each of 560
- * measured calls (H200, 2026-11-15). */
-static pl_attention_backend choose(const pl_eager *e, const pl_value *q, const pl_value *k, const pl_value *v,
-                                   const pl_value *mask, bool gqa, bool dropout) {
+/* sdp_utils.cpp: on compute capability 9.0 and 10.0 cuDNN's kernel comes first, elsewhere flash's;
+ * then the memory-efficient one; the composite of matrix products is what remains. Agrees with the
+ * choice in each of 560 measured calls (H200, 2026-11-15). */
+static pl_attention_backend choose(const pl_eager *e, const pl_value *q, const pl_value *k,
+                                   const pl_value *v, const pl_value *mask, bool gqa,
+                                   bool dropout) {
     int cc = e->device->cc_major * 10 + e->device->cc_minor;
     int64_t head = q->sizes[3], value_head = v->sizes[3];
     /* a mask that is a transposed view, as T5's bias is, keeps the kernels out (hf-t5-small-0) */
-    bool dense = last_dense(q) && last_dense(k) && last_dense(v) && q->sizes[2] > 0 && k->sizes[2] > 0 &&
-                 (!mask || mask->dims == 0 || last_dense(mask));
+    bool dense = last_dense(q) && last_dense(k) && last_dense(v) && q->sizes[2] > 0 &&
+                 k->sizes[2] > 0 && (!mask || mask->dims == 0 || last_dense(mask));
     bool same_heads = q->sizes[1] == k->sizes[1] && k->sizes[1] == v->sizes[1];
     if (!dense || (!same_heads && !gqa)) return PL_ATTENTION_MATH;
     bool half = is_half(q) && (q->dtype == PL_DT_F16 || cc >= 80);
     int64_t head_most = e->device->cc_major >= 9 ? 256 : 128;
     bool cudnn_first = e->device->cc_major == 9 || e->device->cc_major == 10;
-    if (cudnn_first && half && head <= head_most && value_head <= head_most && head % 8 == 0 && value_head % 8 == 0 &&
-        (q->sizes[2] > 1 || !dropout) && k->sizes[2] > 1 && cudnn_takes_mask(mask, q, k))
+    if (cudnn_first && half && head <= head_most && value_head <= head_most && head % 8 == 0 &&
+        value_head % 8 == 0 && (q->sizes[2] > 1 || !dropout) && k->sizes[2] > 1 &&
+        cudnn_takes_mask(mask, q, k))
         return PL_ATTENTION_CUDNN;
     if (half && cc >= 80 && !mask && head == value_head && head <= 256) return PL_ATTENTION_FLASH;
-    bool efficient_type = q->dtype == PL_DT_F32 || q->dtype == PL_DT_F16 || (q->dtype == PL_DT_BF16 && cc >= 80);
+    bool efficient_type =
+        q->dtype == PL_DT_F32 || q->dtype == PL_DT_F16 || (q->dtype == PL_DT_BF16 && cc >= 80);
     int64_t align = is_half(q) ? (cc >= 75 ? 8 : 4) : 4;
     if (efficient_type && same_heads && cc >= 50 && head % align == 0 && value_head % align == 0)
         return PL_ATTENTION_EFFICIENT;
     return PL_ATTENTION_MATH;
 }
 
-/* A tensor [B, H, S, D] laid out as [B, S, H, D], or as `like` is where that is dense in its own order. */
+/* A tensor [B, H, S, D] laid out as [B, S, H, D], or as `like` is where that is dense in its own
+ * order. */
 static pl_value *heads_inside(pl_eager *e, pl_dtype dtype, const int64_t *s, int64_t head) {
     int64_t sizes[4] = {s[0], s[1], s[2], head};
     int64_t strides[4] = {s[1] * s[2] * head, head, s[1] * head, 1};
@@ -92,8 +98,8 @@ static pl_value *mask_gradient(pl_eager *e, const pl_value *q, const pl_value *k
     return grad;
 }
 
-/* sum(gradient * output) of each query, kept for the call. Half types have a kernel for it; float multiplies, sums
- * and transposes, and holds all three until the last is made. */
+/* sum(gradient * output) of each query, kept for the call. Half types have a kernel for it; float
+ * multiplies, sums and transposes, and holds all three until the last is made. */
 static pl_value *row_sums(pl_eager *e, const pl_value *grad, const pl_value *result) {
     int64_t rows[3] = {result->sizes[0], result->sizes[1], result->sizes[2]};
     if (is_half(result)) return pl_new(e, PL_DT_F32, 3, rows, NULL);
@@ -119,11 +125,14 @@ static void attention_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
     pl_value *copy = same ? NULL : pl_new_like(e, result, (pl_dtype)g->dtype);
     pl_value *of[3] = {q, k, v};
     for (int i = 0; i < 3; i++) {
-        pl_value *grad = cudnn ? pl_is_dense(of[i]) ? pl_new_like(e, of[i], (pl_dtype)of[i]->dtype)
-                                                    : in_order_of(e, of[i], of[i]->sizes[3])
-                               : heads_inside(e, (pl_dtype)of[i]->dtype, of[i]->sizes, of[i]->sizes[3]);
-        if (fn->edges[i].wanted) out[i] = grad;
-        else pl_drop(e, grad);
+        pl_value *grad =
+            cudnn ? pl_is_dense(of[i]) ? pl_new_like(e, of[i], (pl_dtype)of[i]->dtype)
+                                       : in_order_of(e, of[i], of[i]->sizes[3])
+                  : heads_inside(e, (pl_dtype)of[i]->dtype, of[i]->sizes, of[i]->sizes[3]);
+        if (fn->edges[i].wanted)
+            out[i] = grad;
+        else
+            pl_drop(e, grad);
     }
     if (fn->edge_count > 3 && fn->edges[3].wanted) out[3] = mask_gradient(e, q, k);
     pl_value *rows = a->shape.backend == PL_ATTENTION_EFFICIENT ? row_sums(e, g, result) : NULL;
@@ -139,17 +148,20 @@ static pl_value *repeat_heads(pl_eager *e, pl_value *v, int64_t heads) {
     int64_t each = heads / v->sizes[1];
     int64_t split[5] = {v->sizes[0], v->sizes[1], 1, v->sizes[2], v->sizes[3]};
     int64_t wide[5] = {v->sizes[0], v->sizes[1], each, v->sizes[2], v->sizes[3]};
-    pl_value *apart = pl_reshape(e, v, 5, split), *many = pl_expand(e, apart, 5, wide), *copy = pl_clone(e, many);
-    pl_value *whole = pl_reshape(e, copy, 4, (int64_t[]){v->sizes[0], v->sizes[1] * each, v->sizes[2], v->sizes[3]});
+    pl_value *apart = pl_reshape(e, v, 5, split), *many = pl_expand(e, apart, 5, wide),
+             *copy = pl_clone(e, many);
+    pl_value *whole = pl_reshape(
+        e, copy, 4, (int64_t[]){v->sizes[0], v->sizes[1] * each, v->sizes[2], v->sizes[3]});
     pl_drop(e, copy);
     pl_drop(e, many);
     pl_drop(e, apart);
     return whole;
 }
 
-/* _scaled_dot_product_attention_math: products, softmax and dropout one by one; half types compute in float. */
-static pl_value *by_products(pl_eager *e, pl_value *q, pl_value *k, pl_value *v, pl_value *mask, double dropout,
-                             bool causal) {
+/* _scaled_dot_product_attention_math: products, softmax and dropout one by one; half types compute
+ * in float. */
+static pl_value *by_products(pl_eager *e, pl_value *q, pl_value *k, pl_value *v, pl_value *mask,
+                             double dropout, bool causal) {
     pl_dtype dtype = (pl_dtype)q->dtype;
     pl_dtype wide = is_half(q) ? PL_DT_F32 : dtype;
     pl_value *fq = pl_to(e, q, wide), *fk = pl_to(e, k, wide), *fv = pl_to(e, v, wide);
@@ -157,7 +169,8 @@ static pl_value *by_products(pl_eager *e, pl_value *q, pl_value *k, pl_value *v,
     pl_value *bias = pl_hold(mask);
     if (causal && !bias) { /* ones, tril, then the float mask */
         int64_t square[2] = {q->sizes[2], k->sizes[2]};
-        pl_value *ones = pl_new(e, PL_DT_BOOL, 2, square, NULL), *lower = pl_new(e, PL_DT_BOOL, 2, square, NULL);
+        pl_value *ones = pl_new(e, PL_DT_BOOL, 2, square, NULL),
+                 *lower = pl_new(e, PL_DT_BOOL, 2, square, NULL);
         pl_drop(e, ones);
         bias = pl_new(e, dtype, 2, square, NULL);
         pl_drop(e, lower);
@@ -205,7 +218,8 @@ static pl_value *by_products(pl_eager *e, pl_value *q, pl_value *k, pl_value *v,
 static pl_value *float_mask(pl_eager *e, pl_value *mask, pl_dtype dtype) {
     if (!mask || mask->dtype != PL_DT_BOOL) return pl_hold(mask);
     pl_value *zero = pl_new_flat(e, dtype, -1), *infinity = pl_new_flat(e, dtype, -1);
-    pl_value *converted = pl_new(e, dtype, mask->dims, mask->sizes, pl_is_dense(mask) ? mask->strides : NULL);
+    pl_value *converted =
+        pl_new(e, dtype, mask->dims, mask->sizes, pl_is_dense(mask) ? mask->strides : NULL);
     pl_drop(e, infinity);
     pl_drop(e, zero);
     return converted;
@@ -216,8 +230,8 @@ static void pad_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
     out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, fn->edges[0].dims, fn->edges[0].sizes, NULL);
 }
 
-/* preprocess_mask: the memory-efficient kernel wants rows that begin at multiples of 8 elements, and a mask of every
- * sample and head (a view). */
+/* preprocess_mask: the memory-efficient kernel wants rows that begin at multiples of 8 elements,
+ * and a mask of every sample and head (a view). */
 static pl_value *aligned_mask(pl_eager *e, pl_value *mask, const pl_value *q, const pl_value *k) {
     bool aligned = mask->dims > 0 && mask->strides[mask->dims - 1] == 1;
     for (int i = 0; i + 1 < mask->dims; i++) aligned = aligned && mask->strides[i] % 8 == 0;
@@ -232,25 +246,32 @@ static pl_value *aligned_mask(pl_eager *e, pl_value *mask, const pl_value *q, co
         rows = pl_narrow(e, padded, mask->dims - 1, last);
         pl_drop(e, padded);
     }
-    pl_value *whole = pl_expand(e, rows, 4, (int64_t[]){q->sizes[0], q->sizes[1], q->sizes[2], k->sizes[2]});
+    pl_value *whole =
+        pl_expand(e, rows, 4, (int64_t[]){q->sizes[0], q->sizes[1], q->sizes[2], k->sizes[2]});
     pl_drop(e, rows);
     return whole;
 }
 
-static pl_value *by_kernel(pl_eager *e, attention *a, pl_value *q, pl_value *k, pl_value *v, pl_value *mask) {
+static pl_value *by_kernel(pl_eager *e, attention *a, pl_value *q, pl_value *k, pl_value *v,
+                           pl_value *mask) {
     const pl_tape_device *d = e->device;
     bool cudnn = a->shape.backend == PL_ATTENTION_CUDNN;
     pl_value *result = cudnn ? in_order_of(e, q, v->sizes[3])
                              : heads_inside(e, (pl_dtype)q->dtype, q->sizes, v->sizes[3]);
-    int64_t lengths = a->shape.backend == PL_ATTENTION_EFFICIENT ? (q->sizes[2] + 31) / 32 * 32 : q->sizes[2];
-    pl_value *logsumexp = pl_new(e, PL_DT_F32, 3, (int64_t[]){q->sizes[0], q->sizes[1], lengths}, NULL);
+    int64_t lengths =
+        a->shape.backend == PL_ATTENTION_EFFICIENT ? (q->sizes[2] + 31) / 32 * 32 : q->sizes[2];
+    pl_value *logsumexp =
+        pl_new(e, PL_DT_F32, 3, (int64_t[]){q->sizes[0], q->sizes[1], lengths}, NULL);
     /* heads too large for registers are summed in float */
-    if (a->shape.backend == PL_ATTENTION_EFFICIENT && is_half(q) && v->sizes[3] > 128) pl_scratch(e, result->elements * 4);
-    pl_value *seed = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL, *offset = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL;
+    if (a->shape.backend == PL_ATTENTION_EFFICIENT && is_half(q) && v->sizes[3] > 128)
+        pl_scratch(e, result->elements * 4);
+    pl_value *seed = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL,
+             *offset = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL;
     double doubt = 0;
     pl_scratch(e, d->attention(&a->shape, false, d->cc_major, d->cc_minor, &doubt));
     pl_value *inputs[4] = {q, k, v, mask};
-    pl_fn *fn = pl_fn_new(e, "ScaledDotProductAttentionBackward0", attention_backward, mask ? 4 : 3, inputs, 1);
+    pl_fn *fn = pl_fn_new(e, "ScaledDotProductAttentionBackward0", attention_backward, mask ? 4 : 3,
+                          inputs, 1);
     if (fn) {
         fn->rule = a;
         pl_save(e, fn, q);
@@ -282,14 +303,17 @@ void pl_run_attention(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *in[4];
     for (int i = 4; i-- > 0;) {
         pl_value *value = pl_arg_value(e, node, names[i]);
-        in[i] = value && e->autocast && pl_dtype_is_float(value->dtype) ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
+        in[i] = value && e->autocast && pl_dtype_is_float(value->dtype)
+                    ? pl_autocast_to(e, value, (pl_dtype)e->autocast)
+                    : pl_hold(value);
     }
     attention *a = pl_arena_alloc(e->step_arena, sizeof *a);
     bool usable = a && in[0] && in[1] && in[2] && in[0]->dims >= 3 && in[0]->dims <= 4 &&
                   in[1]->dims == in[0]->dims && in[2]->dims == in[0]->dims;
     if (!a) e->failed = true;
     if (usable) {
-        bool gqa = pl_node_int(node, "enable_gqa", 0) != 0, causal = pl_node_int(node, "is_causal", 0) != 0;
+        bool gqa = pl_node_int(node, "enable_gqa", 0) != 0,
+             causal = pl_node_int(node, "is_causal", 0) != 0;
         double dropout = pl_node_float(node, "dropout_p", 0);
         bool flat = in[0]->dims == 3;
         pl_value *q = four(e, in[0]), *k = four(e, in[1]), *v = four(e, in[2]);
@@ -300,14 +324,25 @@ void pl_run_attention(pl_eager *e, const pl_node *node, const pl_operator *op) {
             pl_drop(e, mask);
             mask = whole;
         }
-        a->shape = (pl_attention){.backend = backend, .batch = q->sizes[0], .heads = q->sizes[1], .kv_heads = k->sizes[1],
-                                  .queries = q->sizes[2], .keys = k->sizes[2], .head = q->sizes[3], .value_head = v->sizes[3],
-                                  .causal = causal, .dropout = dropout > 0, .mask = mask != NULL,
-                                  .mask_gradient = mask && mask->needs_grad, .dtype = (pl_dtype)q->dtype};
-        pl_value *result = backend == PL_ATTENTION_MATH ? by_products(e, q, k, v, mask, dropout, causal)
-                                                        : by_kernel(e, a, q, k, v, mask);
+        a->shape = (pl_attention){.backend = backend,
+                                  .batch = q->sizes[0],
+                                  .heads = q->sizes[1],
+                                  .kv_heads = k->sizes[1],
+                                  .queries = q->sizes[2],
+                                  .keys = k->sizes[2],
+                                  .head = q->sizes[3],
+                                  .value_head = v->sizes[3],
+                                  .causal = causal,
+                                  .dropout = dropout > 0,
+                                  .mask = mask != NULL,
+                                  .mask_gradient = mask && mask->needs_grad,
+                                  .dtype = (pl_dtype)q->dtype};
+        pl_value *result = backend == PL_ATTENTION_MATH
+                               ? by_products(e, q, k, v, mask, dropout, causal)
+                               : by_kernel(e, a, q, k, v, mask);
         if (flat) {
-            pl_value *view = pl_reshape(e, result, 3, (int64_t[]){result->sizes[0], result->sizes[2], result->sizes[3]});
+            pl_value *view = pl_reshape(
+                e, result, 3, (int64_t[]){result->sizes[0], result->sizes[2], result->sizes[3]});
             pl_drop(e, result);
             result = view;
         }

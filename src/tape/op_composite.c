@@ -1,9 +1,11 @@
-/* op_composite: operators that a graph has as one node and PyTorch runs as several, or whose kernels allocate in a way
- * of their own: distances, bilinear layers, padding, columns of an image, grids, real transforms.
+/* op_composite: operators that a graph has as one node and PyTorch runs as several, or whose
+ * kernels allocate in a way of their own: distances, bilinear layers, padding, columns of an image,
+ * grids, real transforms.
  *
- * Rules: aten/src/ATen/native/{Linear,Distance,PadNd,AffineGridGenerator,SpectralOps,WeightNorm}.cpp,
- * native/cuda/{Im2Col,Col2Im,GridSampler}.cu, FunctionsManual.cpp (2.11), checked against allocator traces (nops-tok-27
- * to 32, nops-img-2 to 5; 2026-11-15, PyTorch 2.11, H200). */
+ * Rules:
+ * aten/src/ATen/native/{Linear,Distance,PadNd,AffineGridGenerator,SpectralOps,WeightNorm}.cpp,
+ * native/cuda/{Im2Col,Col2Im,GridSampler}.cu, FunctionsManual.cpp (2.11), checked against allocator
+ * traces (nops-tok-27 to 32, nops-img-2 to 5; 2026-11-15, PyTorch 2.11, H200). */
 #include "tape/operator.h"
 
 #include <string.h>
@@ -14,8 +16,9 @@ static pl_value *like_edge(pl_eager *e, const pl_edge *edge, pl_dtype dtype) {
 
 /* ---- bilinear ---- */
 
-/* _trilinear of three operands walks over the outputs: each is a product of two operands, whose product with the third
- * is added to the zeroed whole. Blocks of one turn: first and second product, in elements. */
+/* _trilinear of three operands walks over the outputs: each is a product of two operands, whose
+ * product with the third is added to the zeroed whole. Blocks of one turn: first and second
+ * product, in elements. */
 static void turns(pl_eager *e, pl_dtype dtype, int64_t count, int64_t first, int64_t second) {
     for (int64_t i = 0; i < count && !e->failed; i++) {
         pl_value *a = pl_new_flat(e, dtype, first);
@@ -28,7 +31,8 @@ static void turns(pl_eager *e, pl_dtype dtype, int64_t count, int64_t first, int
 
 enum { BI_LEFT, BI_WEIGHT, BI_RIGHT };
 
-/* left [M, A], weight [O, A, B], right [M, B]. The left's gradient goes by way of the whole [M, A, B]. */
+/* left [M, A], weight [O, A, B], right [M, B]. The left's gradient goes by way of the whole [M, A,
+ * B]. */
 static void bilinear_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_dtype dtype = (pl_dtype)grads[0]->dtype;
     const pl_value *left = fn->saved[BI_LEFT], *weight = fn->saved[BI_WEIGHT];
@@ -48,14 +52,17 @@ static void bilinear_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value
 }
 
 void pl_run_bilinear(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    pl_value *given[3] = {pl_arg_value(e, node, "input1"), pl_arg_value(e, node, "weight"), pl_arg_value(e, node, "input2")};
+    pl_value *given[3] = {pl_arg_value(e, node, "input1"), pl_arg_value(e, node, "weight"),
+                          pl_arg_value(e, node, "input2")};
     const pl_tensor *out = pl_output_tensor(e, node, 0);
-    if (!given[0] || !given[1] || !given[2] || !out || given[1]->dims != 3 || given[0]->dims < 1 || given[2]->dims < 1)
+    if (!given[0] || !given[1] || !given[2] || !out || given[1]->dims != 3 || given[0]->dims < 1 ||
+        given[2]->dims < 1)
         return pl_run_many(e, node, op);
     int64_t o = given[1]->sizes[0], a = given[1]->sizes[1], b = given[1]->sizes[2];
     if (a == 0 || b == 0 || o == 0) return pl_run_many(e, node, op);
     int64_t m = given[0]->elements / a;
-    pl_value *flat[3] = {pl_reshape(e, given[0], 2, (int64_t[]){m, a}), pl_hold(given[1]), pl_reshape(e, given[2], 2, (int64_t[]){m, b})};
+    pl_value *flat[3] = {pl_reshape(e, given[0], 2, (int64_t[]){m, a}), pl_hold(given[1]),
+                         pl_reshape(e, given[2], 2, (int64_t[]){m, b})};
     pl_dtype dtype = (pl_dtype)flat[0]->dtype;
     pl_value *product = pl_new(e, dtype, 2, (int64_t[]){m, o}, NULL);
     turns(e, dtype, o, m * b, m);
@@ -64,8 +71,10 @@ void pl_run_bilinear(pl_eager *e, const pl_node *node, const pl_operator *op) {
         for (int i = 0; i < 3; i++) pl_save(e, fn, flat[i]);
         pl_fn_output(fn, product, 0);
     }
-    pl_value *wide = pl_reshape(e, product, out->dims, out->sizes), *bias = pl_arg_value(e, node, "bias");
-    pl_set_output(e, node, 0, bias ? pl_pointwise(e, "AddBackward0", ":g|:g", wide, bias) : pl_hold(wide));
+    pl_value *wide = pl_reshape(e, product, out->dims, out->sizes),
+             *bias = pl_arg_value(e, node, "bias");
+    pl_set_output(e, node, 0,
+                  bias ? pl_pointwise(e, "AddBackward0", ":g|:g", wide, bias) : pl_hold(wide));
     pl_drop(e, wide);
     pl_drop(e, product);
     for (int i = 0; i < 3; i++) pl_drop(e, flat[i]);
@@ -73,7 +82,8 @@ void pl_run_bilinear(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* ---- distances ---- */
 
-/* _euclidean_dist_backward: ratio = grad / distance, zero where that is; each side x * sum(ratio) - ratio @ other. */
+/* _euclidean_dist_backward: ratio = grad / distance, zero where that is; each side x * sum(ratio) -
+ * ratio @ other. */
 static void euclidean_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_dtype dtype = (pl_dtype)grads[0]->dtype;
     pl_value *ratio = pl_new_like(e, grads[0], dtype);
@@ -84,7 +94,9 @@ static void euclidean_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
         if (!edge->wanted) continue;
         held[3 * i] = like_edge(e, edge, dtype);
         pl_blas(e);
-        held[3 * i + 1] = pl_new_flat(e, dtype, edge->sizes[edge->dims - 1] ? fn->saved[i]->elements / edge->sizes[edge->dims - 1] : 0);
+        held[3 * i + 1] = pl_new_flat(
+            e, dtype,
+            edge->sizes[edge->dims - 1] ? fn->saved[i]->elements / edge->sizes[edge->dims - 1] : 0);
         held[3 * i + 2] = like_edge(e, edge, dtype);
         out[i] = like_edge(e, edge, dtype);
     }
@@ -92,14 +104,16 @@ static void euclidean_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
     pl_drop(e, ratio);
 }
 
-/* More than 25 rows and p = 2: one product of the operands, each joined with squared lengths and ones. */
+/* More than 25 rows and p = 2: one product of the operands, each joined with squared lengths and
+ * ones. */
 static pl_value *euclidean(pl_eager *e, const pl_node *node, pl_value *a, pl_value *b) {
     pl_dtype dtype = (pl_dtype)a->dtype;
     pl_value *x[2] = {a, b}, *norm[2], *ones[2], *joined[2];
     int64_t sizes[2][PL_MAX_DIMS];
     for (int i = 0; i < 2; i++) {
         memcpy(sizes[i], x[i]->sizes, x[i]->dims * sizeof *sizes[i]);
-        int64_t rows = x[i]->sizes[x[i]->dims - 1] ? x[i]->elements / x[i]->sizes[x[i]->dims - 1] : 0;
+        int64_t rows =
+            x[i]->sizes[x[i]->dims - 1] ? x[i]->elements / x[i]->sizes[x[i]->dims - 1] : 0;
         pl_value *square = pl_new_like(e, x[i], dtype);
         norm[i] = pl_new_flat(e, dtype, rows);
         pl_drop(e, square);
@@ -124,9 +138,11 @@ static pl_value *euclidean(pl_eager *e, const pl_node *node, pl_value *a, pl_val
 void pl_run_cdist(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *a = pl_arg_value(e, node, "x1"), *b = pl_arg_value(e, node, "x2");
     int64_t mode = pl_node_int(node, "compute_mode", 0); /* 1: always a product, 2: never */
-    bool large = a && b && a->dims >= 2 && b->dims >= 2 && (a->sizes[a->dims - 2] > 25 || b->sizes[b->dims - 2] > 25);
+    bool large = a && b && a->dims >= 2 && b->dims >= 2 &&
+                 (a->sizes[a->dims - 2] > 25 || b->sizes[b->dims - 2] > 25);
     if (!large || mode == 2 || pl_node_float(node, "p", 2) != 2) return pl_run_by_rule(e, node, op);
-    pl_value *x[2] = {e->autocast ? pl_autocast_to(e, a, PL_DT_F32) : pl_hold(a), e->autocast ? pl_autocast_to(e, b, PL_DT_F32) : pl_hold(b)};
+    pl_value *x[2] = {e->autocast ? pl_autocast_to(e, a, PL_DT_F32) : pl_hold(a),
+                      e->autocast ? pl_autocast_to(e, b, PL_DT_F32) : pl_hold(b)};
     pl_value *result = euclidean(e, node, x[0], x[1]);
     pl_fn *fn = pl_fn_new(e, "EuclideanDistBackward0", euclidean_backward, 2, x, 1);
     if (fn) {
@@ -148,15 +164,18 @@ static int dim_of(const pl_node *node, int64_t otherwise, int dims) {
 
 /* The widest of two under autocast, each a reference. */
 static void promote_two(pl_eager *e, pl_value *const *given, pl_value **cast) {
-    pl_dtype widest = (pl_dtype)given[0]->dtype == (pl_dtype)given[1]->dtype ? (pl_dtype)given[0]->dtype
-                                                                             : pl_promote((pl_dtype)given[0]->dtype, (pl_dtype)given[1]->dtype);
-    for (int i = 0; i < 2; i++) cast[i] = e->autocast ? pl_autocast_to(e, given[i], widest) : pl_hold(given[i]);
+    pl_dtype widest = (pl_dtype)given[0]->dtype == (pl_dtype)given[1]->dtype
+                          ? (pl_dtype)given[0]->dtype
+                          : pl_promote((pl_dtype)given[0]->dtype, (pl_dtype)given[1]->dtype);
+    for (int i = 0; i < 2; i++)
+        cast[i] = e->autocast ? pl_autocast_to(e, given[i], widest) : pl_hold(given[i]);
 }
 
 /* x1 / |x1| times x2 / |x2|, summed; the lengths are cloned before they are held above eps. */
 void pl_run_cosine(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *given[2] = {pl_arg_value(e, node, "x1"), pl_arg_value(e, node, "x2")};
-    if (!given[0] || !given[1] || given[0]->dims == 0 || !pl_same_sizes(given[1], given[0]->dims, given[0]->sizes))
+    if (!given[0] || !given[1] || given[0]->dims == 0 ||
+        !pl_same_sizes(given[1], given[0]->dims, given[0]->sizes))
         return pl_run_many(e, node, op);
     pl_value *x[2], *length[2], *unit[2];
     promote_two(e, given, x);
@@ -188,7 +207,9 @@ void pl_run_pairwise(pl_eager *e, const pl_node *node, const pl_operator *op) {
     if (!a || !b || a->dims == 0 || a->dims < b->dims) return pl_run_many(e, node, op);
     pl_value *difference = pl_pointwise(e, "SubBackward0", ":g|:n", a, b);
     pl_value *moved = pl_pointwise(e, "AddBackward0", ":g", difference, NULL);
-    pl_set_output(e, node, 0, pl_norm_value(e, moved, moved->dims - 1, pl_node_int(node, "keepdim", 0) != 0, pl_node_float(node, "p", 2)));
+    pl_set_output(e, node, 0,
+                  pl_norm_value(e, moved, moved->dims - 1, pl_node_int(node, "keepdim", 0) != 0,
+                                pl_node_float(node, "p", 2)));
     pl_drop(e, moved);
     pl_drop(e, difference);
 }
@@ -214,9 +235,11 @@ void pl_run_diff(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *x = pl_arg_at(e, node, 0), *more = pl_arg_value(e, node, "prepend");
     const pl_tensor *out = pl_output_tensor(e, node, 0);
     if (!x || !out || x->dims == 0) return;
-    pl_value *joined = more ? pl_new_flat(e, (pl_dtype)x->dtype, x->elements + more->elements) : NULL;
+    pl_value *joined =
+        more ? pl_new_flat(e, (pl_dtype)x->dtype, x->elements + more->elements) : NULL;
     if (!pl_dtype_is_float(x->dtype) || more || pl_node_int(node, "n", 1) != 1) {
-        static const pl_operator difference = {.name = "SubBackward0", .forward = "o", .backward = ":TN"};
+        static const pl_operator difference = {
+            .name = "SubBackward0", .forward = "o", .backward = ":TN"};
         pl_run_by_rule(e, node, &difference);
     } else {
         int dim = dim_of(node, -1, x->dims);
@@ -230,9 +253,10 @@ void pl_run_diff(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* ---- padding ---- */
 
-/* _pad_circular copies the input into the middle of a new tensor, then each border from the other side, in place on
- * slices of it. Backward goes border by border: a copy of the whole gradient, a clone of the border's part, the
- * border's gradient spread over a zeroed whole and added. numbers: [0] borders, [1..] elements of each. */
+/* _pad_circular copies the input into the middle of a new tensor, then each border from the other
+ * side, in place on slices of it. Backward goes border by border: a copy of the whole gradient, a
+ * clone of the border's part, the border's gradient spread over a zeroed whole and added. numbers:
+ * [0] borders, [1..] elements of each. */
 static void circular_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_dtype dtype = (pl_dtype)grads[0]->dtype;
     pl_value *whole = grads[0];
@@ -240,7 +264,8 @@ static void circular_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value
     int64_t count = whole->elements;
     for (int64_t i = fn->numbers[0]; i >= 1; i--) {
         pl_value *copy = pl_new_flat(e, dtype, count);
-        pl_value *part = pl_new_flat(e, dtype, fn->numbers[i]), *zeroed = pl_new_flat(e, dtype, fn->numbers[i]);
+        pl_value *part = pl_new_flat(e, dtype, fn->numbers[i]),
+                 *zeroed = pl_new_flat(e, dtype, fn->numbers[i]);
         pl_drop(e, zeroed);
         pl_drop(e, whole);
         pl_value *spread = pl_new_flat(e, dtype, count);
@@ -260,7 +285,8 @@ static void pad_circular(pl_eager *e, const pl_node *node, pl_value *x) {
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
     pl_fn *fn = pl_fn_new(e, "PadCircularBackward", circular_backward, 1, &x, 1);
     if (fn) {
-        uint32_t count = pad && pad->kind == PL_ARG_INTS && pad->count <= 2 * PL_MAX_DIMS ? pad->count : 0;
+        uint32_t count =
+            pad && pad->kind == PL_ARG_INTS && pad->count <= 2 * PL_MAX_DIMS ? pad->count : 0;
         fn->numbers = pl_arena_array(e->step_arena, count + 1u, sizeof *fn->numbers);
         if (!fn->numbers) {
             e->failed = true;
@@ -269,7 +295,8 @@ static void pad_circular(pl_eager *e, const pl_node *node, pl_value *x) {
             for (uint32_t i = 0; i < count; i++) { /* last dimension first */
                 int dim = result->dims - 1 - (int)(i / 2);
                 if (pad->ints[i] <= 0 || dim < 0 || result->sizes[dim] == 0) continue;
-                fn->numbers[++fn->numbers[0]] = result->elements / result->sizes[dim] * pad->ints[i];
+                fn->numbers[++fn->numbers[0]] =
+                    result->elements / result->sizes[dim] * pad->ints[i];
             }
         }
         pl_fn_output(fn, result, 0);
@@ -277,14 +304,20 @@ static void pad_circular(pl_eager *e, const pl_node *node, pl_value *x) {
     pl_set_output(e, node, 0, result);
 }
 
-/* constant_pad_nd's gradient is the gradient padded by the negative: a copy of the argument's size. Padding by
- * nothing still copies (tv-swin_b-0, 2026-11-15). Reflections and replications keep their input. */
+/* constant_pad_nd's gradient is the gradient padded by the negative: a copy of the argument's size.
+ * Padding by nothing still copies (tv-swin_b-0, 2026-11-15). Reflections and replications keep
+ * their input. */
 void pl_run_pad(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    static const pl_operator constant = {.name = "ConstantPadNdBackward0", .forward = "o", .backward = ":N"},
-                             mirrored = {.name = "ReflectionPadBackward0", .forward = "o", .backward = "a:N"};
+    static const pl_operator constant = {.name = "ConstantPadNdBackward0",
+                                         .forward = "o",
+                                         .backward = ":N"},
+                             mirrored = {.name = "ReflectionPadBackward0",
+                                         .forward = "o",
+                                         .backward = "a:N"};
     const pl_arg *mode = pl_node_arg(node, "mode");
     pl_value *x = pl_arg_at(e, node, 0);
-    bool circular = strstr(op->name, "circular") || (mode && mode->kind == PL_ARG_STRING && strcmp(mode->s, "circular") == 0);
+    bool circular = strstr(op->name, "circular") ||
+                    (mode && mode->kind == PL_ARG_STRING && strcmp(mode->s, "circular") == 0);
     if (circular && x) return pad_circular(e, node, x);
     bool named = mode && mode->kind == PL_ARG_STRING && strcmp(mode->s, "constant") != 0;
     pl_run_by_rule(e, node, named ? &mirrored : &constant);
@@ -292,13 +325,15 @@ void pl_run_pad(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* ---- columns of an image ---- */
 
-/* im2col and col2im make their output like the input, then resize it: where it grows there are two for a moment, where
- * it shrinks the block keeps the input's size. */
-static pl_value *resized(pl_eager *e, pl_dtype dtype, int64_t from, int dims, const int64_t *sizes) {
+/* im2col and col2im make their output like the input, then resize it: where it grows there are two
+ * for a moment, where it shrinks the block keeps the input's size. */
+static pl_value *resized(pl_eager *e, pl_dtype dtype, int64_t from, int dims,
+                         const int64_t *sizes) {
     pl_value *first = pl_new_flat(e, dtype, from);
     int64_t elements = 1;
     for (int i = 0; i < dims; i++) elements *= sizes[i];
-    pl_value *result = elements > from ? pl_new(e, dtype, dims, sizes, NULL) : pl_alias(e, first, dims, sizes, NULL);
+    pl_value *result = elements > from ? pl_new(e, dtype, dims, sizes, NULL)
+                                       : pl_alias(e, first, dims, sizes, NULL);
     pl_drop(e, first);
     return result;
 }
@@ -325,8 +360,10 @@ static void grid_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
     pl_dtype dtype = (pl_dtype)grads[0]->dtype;
     if (fn->edges[0].wanted) out[0] = like_edge(e, &fn->edges[0], dtype);
     pl_value *grid = pl_new_like(e, fn->saved[1], dtype);
-    if (fn->edges[1].wanted) out[1] = grid;
-    else pl_drop(e, grid);
+    if (fn->edges[1].wanted)
+        out[1] = grid;
+    else
+        pl_drop(e, grid);
 }
 
 void pl_run_grid_sample(pl_eager *e, const pl_node *node, const pl_operator *op) {
@@ -345,16 +382,20 @@ void pl_run_grid_sample(pl_eager *e, const pl_node *node, const pl_operator *op)
     pl_set_output(e, node, 0, result);
 }
 
-/* The base grid [N, H, W, 3] (or [N, D, H, W, 4]) times theta; coordinates are made a dimension at a time. */
+/* The base grid [N, H, W, 3] (or [N, D, H, W, 4]) times theta; coordinates are made a dimension at
+ * a time. */
 void pl_run_affine_grid(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *theta = pl_arg_at(e, node, 0);
     const pl_tensor *out = pl_output_tensor(e, node, 0);
-    if (!theta || !out || out->dims < 4 || out->sizes[out->dims - 1] == 0) return pl_run_many(e, node, op);
+    if (!theta || !out || out->dims < 4 || out->sizes[out->dims - 1] == 0)
+        return pl_run_many(e, node, op);
     int spatial = out->dims - 2;
-    pl_value *base = pl_new_flat(e, (pl_dtype)theta->dtype, pl_tensor_elements(out) / spatial * (spatial + 1));
+    pl_value *base =
+        pl_new_flat(e, (pl_dtype)theta->dtype, pl_tensor_elements(out) / spatial * (spatial + 1));
     for (int i = 0; i < spatial; i++) {
         pl_value *held[3];
-        for (int k = 0; k < 3; k++) held[k] = pl_new_flat(e, (pl_dtype)theta->dtype, out->sizes[spatial - i]);
+        for (int k = 0; k < 3; k++)
+            held[k] = pl_new_flat(e, (pl_dtype)theta->dtype, out->sizes[spatial - i]);
         for (int k = 0; k < 3; k++) pl_drop(e, held[k]);
     }
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)theta->dtype, NULL);
@@ -371,7 +412,8 @@ void pl_run_affine_grid(pl_eager *e, const pl_node *node, const pl_operator *op)
 
 /* ---- real transforms ---- */
 
-/* fft_r2c_backward: the gradient filled up to all frequencies, transformed; its real part is a view of it. */
+/* fft_r2c_backward: the gradient filled up to all frequencies, transformed; its real part is a view
+ * of it. */
 static void rfft_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     (void)grads;
     const pl_edge *edge = &fn->edges[0];
@@ -391,12 +433,8 @@ void pl_run_rfft(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *x = e->autocast ? pl_autocast_to(e, given, PL_DT_F32) : pl_hold(given);
     pl_value *result = pl_new_output(e, node, 0, PL_DT_C64, NULL);
     pl_fn *fn = pl_fn_new(e, "FftR2CBackward0", rfft_backward, 1, &x, 1);
-    if (fn) { /* a complex result, which pl_fn_output would pass by */
-        result->fn = fn;
-        result->needs_grad = true;
-        result->leaf = -1;
-        pl_save(e, fn, x);
-    }
+    pl_fn_output(fn, result, 0);
+    if (fn) pl_save(e, fn, x);
     pl_drop(e, x);
     pl_set_output(e, node, 0, result);
 }
@@ -407,8 +445,10 @@ void pl_run_rfft(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void weight_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     for (int i = 0; i < 2; i++) {
         pl_value *made = pl_new_like(e, fn->saved[i], (pl_dtype)grads[0]->dtype);
-        if (fn->edges[i].wanted) out[i] = made;
-        else pl_drop(e, made);
+        if (fn->edges[i].wanted)
+            out[i] = made;
+        else
+            pl_drop(e, made);
     }
 }
 
@@ -416,7 +456,8 @@ void pl_run_weight_norm(pl_eager *e, const pl_node *node, const pl_operator *op)
     pl_value *x[2] = {pl_arg_value(e, node, "v"), pl_arg_value(e, node, "g")};
     if (!x[0] || !x[1]) return pl_run_many(e, node, op);
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x[0]->dtype, NULL);
-    pl_dtype wide = x[1]->dtype == PL_DT_F16 || x[1]->dtype == PL_DT_BF16 ? PL_DT_F32 : (pl_dtype)x[1]->dtype;
+    pl_dtype wide =
+        x[1]->dtype == PL_DT_F16 || x[1]->dtype == PL_DT_BF16 ? PL_DT_F32 : (pl_dtype)x[1]->dtype;
     pl_value *norms = pl_new_like(e, x[1], wide);
     pl_fn *fn = pl_fn_new(e, "WeightNormInterfaceBackward0", weight_norm_backward, 2, x, 1);
     if (fn) {
@@ -426,6 +467,8 @@ void pl_run_weight_norm(pl_eager *e, const pl_node *node, const pl_operator *op)
         pl_fn_output(fn, result, 0);
     }
     pl_set_output(e, node, 0, result);
-    if (node->output_count > 1) pl_set_output(e, node, 1, norms);
-    else pl_drop(e, norms);
+    if (node->output_count > 1)
+        pl_set_output(e, node, 1, norms);
+    else
+        pl_drop(e, norms);
 }

@@ -69,6 +69,23 @@ static bool first_call(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     return true;
 }
 
+/* Bytes of input, output and weight together: what the uncertainty of a workspace is a share of. */
+static double tensor_bytes(const pl_conv *c) {
+    double in = (double)(c->batch * c->in_channels), out = (double)(c->batch * c->out_channels);
+    double weight = (double)c->in_channels * (double)c->out_channels / (double)(c->groups > 0 ? c->groups : 1);
+    for (int i = 0; i < c->dims; i++) {
+        in *= (double)c->in[i];
+        out *= (double)c->out[i];
+        weight *= (double)c->kernel[i];
+    }
+    return (in + out + weight) * pl_dtype_size(c->dtype) + (1 << 20);
+}
+
+static void note_doubt(pl_eager *e, const pl_conv *conv, double doubt) {
+    double bytes = doubt * tensor_bytes(conv);
+    if (bytes > e->tape->workspace_doubt) e->tape->workspace_doubt = bytes;
+}
+
 static void workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     const pl_tape_device *d = e->device;
     if (d->conv_native(conv)) return;
@@ -79,6 +96,7 @@ static void workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
         pl_cache_emptied(e);
     }
     pl_scratch(e, d->conv(conv, pass, d->cc_major, d->cc_minor, &doubt));
+    note_doubt(e, conv, doubt);
 }
 
 /* value.contiguous(the kernel's format), for the length of the call: the copy, or NULL where it is so already.
@@ -90,6 +108,20 @@ static pl_value *format_copy(pl_eager *e, const pl_value *value, bool channels_l
     return last ? NULL : pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
 }
 
+/* A new tensor in the kernel's format. Export runs on other devices, whose kernels choose otherwise: the strides in the
+ * graph do not count. */
+static pl_value *new_in_format(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes, bool channels_last) {
+    if (!channels_last || dims < 4) return pl_new(e, dtype, dims, sizes, NULL);
+    int64_t strides[PL_MAX_DIMS], step = sizes[1];
+    strides[1] = 1;
+    for (int i = dims - 1; i >= 2; i--) {
+        strides[i] = step;
+        step *= sizes[i];
+    }
+    strides[0] = step;
+    return pl_new(e, dtype, dims, sizes, strides);
+}
+
 /* Edges: input, weight, bias. Saved: input, weight; rule: the pl_conv. */
 static void convolution_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_conv *conv = fn->rule;
@@ -97,11 +129,11 @@ static void convolution_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_va
     pl_value *copy = format_copy(e, grad, conv->channels_last);
     pl_value *xc = format_copy(e, x, conv->channels_last), *wc = format_copy(e, weight, conv->channels_last);
     if (fn->edges[0].wanted) {
-        out[0] = pl_new_like(e, x, (pl_dtype)x->dtype);
+        out[0] = new_in_format(e, (pl_dtype)x->dtype, x->dims, x->sizes, conv->channels_last);
         workspace(e, conv, PL_CONV_BACKWARD_DATA);
     }
     if (fn->edges[1].wanted) {
-        out[1] = pl_new_like(e, weight, (pl_dtype)weight->dtype);
+        out[1] = new_in_format(e, (pl_dtype)weight->dtype, weight->dims, weight->sizes, conv->channels_last);
         workspace(e, conv, PL_CONV_BACKWARD_WEIGHT);
     }
     if (fn->edge_count > 2 && fn->edges[2].wanted) {
@@ -128,7 +160,7 @@ void pl_run_convolution(pl_eager *e, const pl_node *node, const pl_operator *op)
     if (conv && v[0] && v[1] && shape && describe(e, node, v[0], v[1], shape, transposed, conv)) {
         pl_value *x = v[0], *w = v[1];
         pl_value *xc = format_copy(e, x, conv->channels_last), *wc = format_copy(e, w, conv->channels_last);
-        pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x->dtype, x);
+        pl_value *result = new_in_format(e, (pl_dtype)x->dtype, shape->dims, shape->sizes, conv->channels_last);
         workspace(e, conv, PL_CONV_FORWARD);
         pl_drop(e, wc);
         pl_drop(e, xc);

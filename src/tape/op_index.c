@@ -1,32 +1,36 @@
-/* op_index: tables looked up by number, and what scatters a gradient back into them: embeddings and bags of them,
- * indexing, sort, topk and the like.
+/* op_index: tables looked up by number, and what scatters a gradient back into them: embeddings and
+ * bags of them, indexing, sort, topk and the like.
  *
- * Rules: aten/src/ATen/native/cuda/{EmbeddingBackwardKernel,EmbeddingBag,Indexing,Sort}.cu, derivatives.yaml (2.11);
- * the blocks of the sorted backward were read off allocator traces (nhf-distilbert-1, nhf-opt-1, nops-tok-33, nops-tok-23,
- * nops-tok-15; 2026-11-15, PyTorch 2.11, H200). */
+ * Rules: aten/src/ATen/native/cuda/{EmbeddingBackwardKernel,EmbeddingBag,Indexing,Sort}.cu,
+ * derivatives.yaml (2.11); the blocks of the sorted backward were read off allocator traces
+ * (nhf-distilbert-1, nhf-opt-1, nops-tok-33, nops-tok-23, nops-tok-15; 2026-11-15, PyTorch 2.11,
+ * H200). */
 #include "tape/operator.h"
 
 #include <string.h>
 
-/* What cub's radix sort of n pairs of int64 asks for: two copies of keys and values, 16.5 KiB of counters, and a
- * KiB for each tile of 4,608 pairs; a single tile of up to 2,304 needs none. */
+/* What cub's radix sort of n pairs of int64 asks for: two copies of keys and values, 16.5 KiB of
+ * counters, and a KiB for each tile of 4,608 pairs; a single tile of up to 2,304 needs none. */
 static int64_t sort_bytes(int64_t n) {
     return n <= 2304 ? 1 : 16 * n + 16895 + 1024 * ((n + 4607) / 4608);
 }
 
-/* A table's gradient by sorted indices: equal indices form segments, summed in parts of at most ten rows. */
+/* A table's gradient by sorted indices: equal indices form segments, summed in parts of at most ten
+ * rows. */
 static pl_value *sorted_gradient(pl_eager *e, const pl_edge *edge, int64_t count) {
     int64_t rows = edge->sizes[0], width = edge->dims > 1 ? edge->sizes[1] : 1;
     int64_t segments = count < rows ? count : rows, parts = segments + count / 10;
     uint8_t kind = e->kind;
     e->kind = PL_WORKSPACE;
-    int32_t sorted = pl_block_new(e, 8 * count), order = pl_block_new(e, 8 * count), range = pl_block_new(e, 8 * count);
+    int32_t sorted = pl_block_new(e, 8 * count), order = pl_block_new(e, 8 * count),
+            range = pl_block_new(e, 8 * count);
     pl_scratch(e, sort_bytes(count));
     pl_block_gone(e, range);
     e->kind = kind;
     pl_value *result = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
     e->kind = PL_WORKSPACE;
-    int32_t held[7] = {pl_block_new(e, 8 * count), pl_block_new(e, 8)}; /* where segments begin, and how many */
+    int32_t held[7] = {pl_block_new(e, 8 * count),
+                       pl_block_new(e, 8)}; /* where segments begin, and how many */
     int32_t unique = pl_block_new(e, 8 * count);
     pl_scratch(e, 1279);
     pl_block_gone(e, unique);
@@ -45,12 +49,16 @@ static pl_value *sorted_gradient(pl_eager *e, const pl_edge *edge, int64_t count
 
 /* ---- embedding ---- */
 
-/* embedding_dense_backward: up to 3,072 indices go straight into the zeroed gradient. Saved: indices. */
+/* embedding_dense_backward: up to 3,072 indices go straight into the zeroed gradient. Saved:
+ * indices. */
 static void embedding_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     int64_t count = fn->saved[0]->elements;
-    pl_value *dense = pl_is_contiguous(grads[0]) ? NULL : pl_new(e, (pl_dtype)grads[0]->dtype, grads[0]->dims, grads[0]->sizes, NULL);
-    out[0] = count <= 3072 ? pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL) : sorted_gradient(e, edge, count);
+    pl_value *dense = pl_is_contiguous(grads[0]) ? NULL
+                                                 : pl_new(e, (pl_dtype)grads[0]->dtype,
+                                                          grads[0]->dims, grads[0]->sizes, NULL);
+    out[0] = count <= 3072 ? pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL)
+                           : sorted_gradient(e, edge, count);
     pl_drop(e, dense);
 }
 
@@ -59,7 +67,9 @@ void pl_run_embedding(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *weight = pl_arg_value(e, node, "weight"), *indices = pl_arg_value(e, node, "indices");
     if (!weight || !indices) return;
     /* index_select on the flat indices: non-contiguous ones are copied. */
-    pl_value *flat = pl_is_contiguous(indices) ? NULL : pl_new(e, (pl_dtype)indices->dtype, indices->dims, indices->sizes, NULL);
+    pl_value *flat = pl_is_contiguous(indices)
+                         ? NULL
+                         : pl_new(e, (pl_dtype)indices->dtype, indices->dims, indices->sizes, NULL);
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)weight->dtype, NULL);
     pl_drop(e, flat);
     pl_fn *fn = pl_fn_new(e, "EmbeddingBackward0", embedding_backward, 1, &weight, 1);
@@ -78,14 +88,17 @@ enum { BAG_SUM, BAG_MEAN, BAG_MAX };
 static void bag_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     if (!grads[0] || !edge->wanted) return;
-    if (fn->numbers[0] == BAG_MAX) out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
-    else out[0] = sorted_gradient(e, edge, fn->saved[0]->elements);
+    if (fn->numbers[0] == BAG_MAX)
+        out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
+    else
+        out[0] = sorted_gradient(e, edge, fn->saved[0]->elements);
 }
 
 /* The result, each index's bag, each bag's size, and for max the winning rows. */
 void pl_run_embedding_bag(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
-    pl_value *weight = pl_arg_at(e, node, 0), *indices = pl_arg_at(e, node, 1), *offsets = pl_arg_at(e, node, 2);
+    pl_value *weight = pl_arg_at(e, node, 0), *indices = pl_arg_at(e, node, 1),
+             *offsets = pl_arg_at(e, node, 2);
     if (!weight || !indices) return;
     int64_t mode = pl_node_int(node, "mode", BAG_SUM);
     pl_value *results[4] = {0};
@@ -96,12 +109,15 @@ void pl_run_embedding_bag(pl_eager *e, const pl_node *node, const pl_operator *o
     results[1] = pl_new_flat(e, (pl_dtype)indices->dtype, indices->elements);
     if (mode != BAG_MAX) results[2] = pl_new_flat(e, (pl_dtype)indices->dtype, bags);
     results[0] = pl_new_output(e, node, 0, (pl_dtype)weight->dtype, NULL);
-    if (mode == BAG_MAX) results[3] = pl_new(e, (pl_dtype)indices->dtype, results[0]->dims, results[0]->sizes, NULL);
+    if (mode == BAG_MAX)
+        results[3] = pl_new(e, (pl_dtype)indices->dtype, results[0]->dims, results[0]->sizes, NULL);
     pl_fn *fn = pl_fn_new(e, "EmbeddingBagBackward0", bag_backward, 1, &weight, 1);
     if (fn) {
         fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers) fn->numbers[0] = mode;
-        else e->failed = true;
+        if (fn->numbers)
+            fn->numbers[0] = mode;
+        else
+            e->failed = true;
         pl_save(e, fn, indices);
         if (offsets) pl_save(e, fn, offsets);
         for (int i = 1; i < 4; i++)
@@ -109,15 +125,17 @@ void pl_run_embedding_bag(pl_eager *e, const pl_node *node, const pl_operator *o
         pl_fn_output(fn, results[0], 0);
     }
     for (uint32_t i = 0; i < 4; i++) {
-        if (i < count && results[i]) pl_set_output(e, node, i, results[i]);
-        else pl_drop(e, results[i]);
+        if (i < count && results[i])
+            pl_set_output(e, node, i, results[i]);
+        else
+            pl_drop(e, results[i]);
     }
 }
 
 /* ---- indexing ---- */
 
-/* index_put with accumulation: each index is wrapped and multiplied by its stride, products are added to one linear
- * index, which is sorted. */
+/* index_put with accumulation: each index is wrapped and multiplied by its stride, products are
+ * added to one linear index, which is sorted. */
 static void index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
@@ -128,7 +146,8 @@ static void index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **
     e->kind = PL_WORKSPACE;
     int32_t linear = 0;
     for (int i = 0; i < fn->saved_count; i++) {
-        int32_t wrapped = pl_block_new(e, 8 * fn->saved[i]->elements), scaled = pl_block_new(e, 8 * fn->saved[i]->elements);
+        int32_t wrapped = pl_block_new(e, 8 * fn->saved[i]->elements),
+                scaled = pl_block_new(e, 8 * fn->saved[i]->elements);
         pl_block_gone(e, wrapped);
         if (!linear) {
             linear = scaled;
@@ -139,7 +158,8 @@ static void index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **
         pl_block_gone(e, scaled);
         linear = sum;
     }
-    int32_t sorted = pl_block_new(e, 8 * count), order = pl_block_new(e, 8 * count), range = pl_block_new(e, 8 * count);
+    int32_t sorted = pl_block_new(e, 8 * count), order = pl_block_new(e, 8 * count),
+            range = pl_block_new(e, 8 * count);
     pl_scratch(e, sort_bytes(count));
     pl_block_gone(e, range);
     pl_block_gone(e, order);
@@ -156,8 +176,37 @@ void pl_run_index(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
     pl_fn *fn = pl_fn_new(e, "IndexBackward0", index_backward, 1, &x, 1);
     if (fn) {
-        for (uint32_t i = 0; indices && indices->kind == PL_ARG_TENSORS && i < indices->count && i < 16; i++)
-            if (indices->list[i] >= 0 && e->env[indices->list[i]]) pl_save(e, fn, e->env[indices->list[i]]);
+        for (uint32_t i = 0;
+             indices && indices->kind == PL_ARG_TENSORS && i < indices->count && i < 16; i++)
+            if (indices->list[i] >= 0 && e->env[indices->list[i]])
+                pl_save(e, fn, e->env[indices->list[i]]);
+        pl_fn_output(fn, result, 0);
+    }
+    pl_set_output(e, node, 0, result);
+}
+
+/* index_put: the gradient of self is the gradient with zeros put in, that of the values is looked
+ * up. Saved: indices. */
+static void index_put_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    if (fn->edges[0].wanted) out[0] = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype);
+    if (fn->edges[1].wanted)
+        out[1] = pl_new(e, (pl_dtype)grads[0]->dtype, fn->edges[1].dims, fn->edges[1].sizes, NULL);
+}
+
+void pl_run_index_put(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *inputs[2] = {pl_arg_at(e, node, 0), pl_arg_value(e, node, "values")};
+    const pl_arg *indices = pl_node_arg(node, "indices");
+    if (!inputs[0]) return;
+    pl_value *result = pl_operator_in_place(node->target)
+                           ? pl_alias_like(e, inputs[0])
+                           : pl_new_output(e, node, 0, (pl_dtype)inputs[0]->dtype, NULL);
+    pl_fn *fn = pl_fn_new(e, "IndexPutBackward0", index_put_backward, 2, inputs, 1);
+    if (fn) {
+        for (uint32_t i = 0;
+             indices && indices->kind == PL_ARG_TENSORS && i < indices->count && i < 16; i++)
+            if (indices->list[i] >= 0 && e->env[indices->list[i]])
+                pl_save(e, fn, e->env[indices->list[i]]);
         pl_fn_output(fn, result, 0);
     }
     pl_set_output(e, node, 0, result);
@@ -167,14 +216,17 @@ void pl_run_index(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* max over a dimension, sort, topk: values and their indices, which backward scatters by. */
 static void scatter_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    if (grads[0]) out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, fn->edges[0].dims, fn->edges[0].sizes, NULL);
+    if (grads[0])
+        out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, fn->edges[0].dims, fn->edges[0].sizes, NULL);
 }
 
 void pl_run_values_and_indices(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *x = pl_arg_at(e, node, 0);
     if (!x || node->output_count < 1) return;
-    bool sorts = strstr(op->name, "sort") != NULL, places = strstr(op->name, "arg") != NULL; /* argsort: only the places */
-    pl_value *values = places ? pl_new_like(e, x, (pl_dtype)x->dtype) : pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
+    bool sorts = strstr(op->name, "sort") != NULL,
+         places = strstr(op->name, "arg") != NULL; /* argsort: only the places */
+    pl_value *values = places ? pl_new_like(e, x, (pl_dtype)x->dtype)
+                              : pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
     pl_value *indices = pl_new(e, PL_DT_I64, values->dims, values->sizes, NULL);
     if (sorts && x->dims > 0) { /* places 0, 1, .. along the dimension, copied into the indices */
         int64_t dim = pl_node_int(node, "dim", -1);
@@ -192,6 +244,8 @@ void pl_run_values_and_indices(pl_eager *e, const pl_node *node, const pl_operat
         pl_fn_output(fn, values, 0);
     }
     pl_set_output(e, node, 0, values);
-    if (node->output_count > 1) pl_set_output(e, node, 1, indices);
-    else pl_drop(e, indices);
+    if (node->output_count > 1)
+        pl_set_output(e, node, 1, indices);
+    else
+        pl_drop(e, indices);
 }

@@ -1,9 +1,10 @@
 /* op_matrix: matrix products, and the composites that are made of them (linear, matmul, einsum).
  *
- * Rules: aten/src/ATen/native/{Linear,LinearAlgebra}.cpp, native/cuda/Blas.cpp, derivatives.yaml and
- * FunctionsManual.cpp (2.11). Gradients are computed in the alphabetical order of the arguments' names: mm makes
- * mat2's before self's, addmm mat1's, mat2's, then the engine sums the bias's. cuBLAS takes one workspace a
- * thread after the first output is allocated; addmm with a bias goes through cublasLt, which takes another. */
+ * Rules: aten/src/ATen/native/{Linear,LinearAlgebra}.cpp, native/cuda/Blas.cpp, derivatives.yaml
+ * and FunctionsManual.cpp (2.11). Gradients are computed in the alphabetical order of the
+ * arguments' names: mm makes mat2's before self's, addmm mat1's, mat2's, then the engine sums the
+ * bias's. cuBLAS takes one workspace a thread after the first output is allocated; addmm with a
+ * bias goes through cublasLt, which takes another. */
 #include "tape/operator.h"
 
 #include <string.h>
@@ -49,8 +50,8 @@ static pl_value *operand_copy(pl_eager *e, const pl_value *m) {
 
 /* ---- mm, addmm ---- */
 
-/* grad [n, p] of a product of mat1 [n, m] and mat2 [m, p], for one operand; column-major operands get a
- * column-major gradient (mm_mat1_backward, mm_mat2_backward). */
+/* grad [n, p] of a product of mat1 [n, m] and mat2 [m, p], for one operand; column-major operands
+ * get a column-major gradient (mm_mat1_backward, mm_mat2_backward). */
 static pl_value *product_grad(pl_eager *e, const pl_edge *edge, pl_value *grad, pl_value *other) {
     pl_value *g = operand_copy(e, grad), *o = operand_copy(e, other);
     bool column_major = edge->strides[0] == 1 && edge->strides[1] == edge->sizes[0];
@@ -63,14 +64,18 @@ static pl_value *product_grad(pl_eager *e, const pl_edge *edge, pl_value *grad, 
 }
 
 static void mm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    if (fn->edges[1].wanted) out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]]);
-    if (fn->edges[0].wanted) out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]]);
+    if (fn->edges[1].wanted)
+        out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]]);
+    if (fn->edges[0].wanted)
+        out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]]);
 }
 
 /* Edges: mat1, mat2, bias. */
 static void addmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    if (fn->edges[0].wanted) out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]]);
-    if (fn->edges[1].wanted) out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]]);
+    if (fn->edges[0].wanted)
+        out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]]);
+    if (fn->edges[1].wanted)
+        out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]]);
     if (fn->edges[2].wanted) out[2] = pl_hold(grads[0]);
 }
 
@@ -90,8 +95,10 @@ static pl_value *product(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) 
     pl_value *result = matrix(e, (pl_dtype)a->dtype, a->sizes[0], b->sizes[1]);
     pl_value *ca = operand_copy(e, a), *cb = operand_copy(e, b);
     bool lt = bias && bias->dims == 1 && a->sizes[0] > 1 && a->sizes[1] > 1 && b->sizes[1] > 1;
-    if (lt) blas_lt(e);
-    else pl_blas(e);
+    if (lt)
+        blas_lt(e);
+    else
+        pl_blas(e);
     pl_drop(e, cb);
     pl_drop(e, ca);
     pl_value *inputs[3] = {a, b, bias};
@@ -112,13 +119,14 @@ pl_value *pl_addmm(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
 
 /* ---- bmm ---- */
 
-/* numbers: the slots of a and b, [2] 1 where the product was scaled: then its gradients are too. baddbmm makes batch1's
- * first, bmm mat2's. */
+/* numbers: the slots of a and b, [2] 1 where the product was scaled: then its gradients are too.
+ * baddbmm makes batch1's first, bmm mat2's. */
 static void bmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     for (int k = 0; k < 2; k++) {
         int i = fn->edge_count > 2 ? k : 1 - k;
         if (!fn->edges[i].wanted) continue;
-        pl_value *copy = operand_copy(e, grads[0]), *other = operand_copy(e, fn->saved[fn->numbers[1 - i]]);
+        pl_value *copy = operand_copy(e, grads[0]),
+                 *other = operand_copy(e, fn->saved[fn->numbers[1 - i]]);
         out[i] = pl_new(e, (pl_dtype)grads[0]->dtype, 3, fn->edges[i].sizes, NULL);
         pl_blas(e);
         pl_drop(e, other);
@@ -129,7 +137,8 @@ static void bmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
         out[i] = scaled;
     }
     if (fn->edge_count > 2 && fn->edges[2].wanted)
-        out[2] = fn->numbers[3] ? pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype) : pl_hold(grads[0]);
+        out[2] = fn->numbers[3] ? pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype)
+                                : pl_hold(grads[0]);
 }
 
 static pl_value *batched(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
@@ -140,7 +149,8 @@ static pl_value *batched(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) 
     pl_drop(e, cb);
     pl_drop(e, ca);
     pl_value *inputs[3] = {a, b, bias};
-    pl_fn *fn = pl_fn_new(e, bias ? "BaddbmmBackward0" : "BmmBackward0", bmm_backward, bias ? 3 : 2, inputs, 1);
+    pl_fn *fn = pl_fn_new(e, bias ? "BaddbmmBackward0" : "BmmBackward0", bmm_backward, bias ? 3 : 2,
+                          inputs, 1);
     save_product(e, fn, a, b);
     pl_fn_output(fn, result, 0);
     return result;
@@ -156,11 +166,12 @@ pl_value *pl_bmm(pl_eager *e, pl_value *a, pl_value *b) {
 static pl_value *unsafe_view(pl_eager *e, pl_value *value, int dims, const int64_t *sizes) {
     pl_value *view = pl_reshape(e, value, dims, sizes);
     if (view->fn && view->fn != value->fn) view->fn->name = "UnsafeViewBackward0";
+    view->base = NULL;
     return view;
 }
 
-/* should_fold: a [.., m] times a matrix is one product of all rows, if the larger side's batch dimensions lie in
- * one run, or the other side wants a gradient. */
+/* should_fold: a [.., m] times a matrix is one product of all rows, if the larger side's batch
+ * dimensions lie in one run, or the other side wants a gradient. */
 static bool should_fold(const pl_value *a, const pl_value *b) {
     const pl_value *big = a->dims >= b->dims ? a : b, *small = a->dims >= b->dims ? b : a;
     if (!(big->dims >= 3 && small->dims <= 2)) return false;
@@ -221,7 +232,8 @@ pl_value *pl_matmul(pl_eager *e, pl_value *a, pl_value *b) {
     if (a->dims == 0 || b->dims == 0 || a->dims + 2 > PL_MAX_DIMS || b->dims + 2 > PL_MAX_DIMS)
         return pl_new_flat(e, (pl_dtype)a->dtype, -1);
     if (a->dims == 2 && b->dims == 2) return pl_mm(e, a, b);
-    if (a->dims >= 2 && b->dims <= 2 && (a->dims == 2 || should_fold(a, b))) return fold_product(e, a, b);
+    if (a->dims >= 2 && b->dims <= 2 && (a->dims == 2 || should_fold(a, b)))
+        return fold_product(e, a, b);
     if (a->dims <= 2 && b->dims >= 3 && should_fold(a, b)) { /* b^T a^T, transposed back */
         pl_value *bt = pl_transpose(e, b, b->dims - 2, b->dims - 1);
         pl_value *at = a->dims == 2 ? pl_transpose(e, a, 0, 1) : pl_hold(a);
@@ -261,7 +273,8 @@ static void pass_both(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) 
         if (fn->edges[i].wanted) out[i] = pl_hold(grads[0]);
 }
 
-/* Linear.cpp: 2-d with bias, and contiguous 3-d with bias, are one addmm; the rest is matmul, then add_. */
+/* Linear.cpp: 2-d with bias, and contiguous 3-d with bias, are one addmm; the rest is matmul, then
+ * add_. */
 pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias) {
     pl_value *wt = weight->dims == 2 ? pl_transpose(e, weight, 0, 1) : pl_hold(weight);
     pl_value *result;
@@ -291,13 +304,14 @@ pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias) 
 
 /* ---- rows ---- */
 
-/* Arguments by name, cast down under autocast; later arguments are cast first, as the compiler of PyTorch's
- * wrappers orders them. */
+/* Arguments by name, cast down under autocast; later arguments are cast first, as the compiler of
+ * PyTorch's wrappers orders them. */
 static void take_args(pl_eager *e, const pl_node *node, int count, const char *const *names,
                       pl_value **values) {
     for (int i = count; i-- > 0;) {
         pl_value *value = pl_arg_value(e, node, names[i]);
-        values[i] = value && e->autocast ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
+        values[i] =
+            value && e->autocast ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
     }
 }
 
@@ -328,7 +342,8 @@ void pl_run_mm(pl_eager *e, const pl_node *node, const pl_operator *op) {
     static const char *const names[] = {"self", "mat2"};
     pl_value *v[2];
     take_args(e, node, 2, names, v);
-    if (v[0] && v[1] && v[0]->dims == 2 && v[1]->dims == 2) pl_set_output(e, node, 0, pl_mm(e, v[0], v[1]));
+    if (v[0] && v[1] && v[0]->dims == 2 && v[1]->dims == 2)
+        pl_set_output(e, node, 0, pl_mm(e, v[0], v[1]));
     drop_all(e, 2, v);
 }
 
@@ -337,7 +352,8 @@ void pl_run_bmm(pl_eager *e, const pl_node *node, const pl_operator *op) {
     static const char *const names[] = {"self", "mat2"};
     pl_value *v[2];
     take_args(e, node, 2, names, v);
-    if (v[0] && v[1] && v[0]->dims == 3 && v[1]->dims == 3) pl_set_output(e, node, 0, pl_bmm(e, v[0], v[1]));
+    if (v[0] && v[1] && v[0]->dims == 3 && v[1]->dims == 3)
+        pl_set_output(e, node, 0, pl_bmm(e, v[0], v[1]));
     drop_all(e, 2, v);
 }
 
@@ -369,9 +385,10 @@ void pl_run_baddbmm(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* ---- einsum ---- */
 
-/* Linear.cpp's einsum of two operands: labels are sorted into batch, left only, right only and summed; operands
- * are permuted and reshaped to [batch, left, sum] and [batch, sum, right], multiplied by bmm, and permuted to the
- * output. Operands beyond two are multiplied in one after another. */
+/* Linear.cpp's einsum of two operands: labels are sorted into batch, left only, right only and
+ * summed; operands are permuted and reshaped to [batch, left, sum] and [batch, sum, right],
+ * multiplied by bmm, and permuted to the output. Operands beyond two are multiplied in one after
+ * another. */
 typedef struct labels {
     char of[3][PL_MAX_DIMS]; /* left, right, output */
     int count[3];
@@ -381,13 +398,16 @@ static bool has(const char *set, int count, char c) {
     return memchr(set, c, (size_t)count) != NULL;
 }
 
-/* Labels of a pattern side, an ellipsis filled with capitals; false where they do not match the dimensions. */
+/* Labels of a pattern side, an ellipsis filled with capitals; false where they do not match the
+ * dimensions. */
 static bool read_labels(const char *text, const char *end, int dims, char *out, int *count) {
     int n = 0, letters = 0;
-    for (const char *c = text; c < end; c++) letters += (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
+    for (const char *c = text; c < end; c++)
+        letters += (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
     for (const char *c = text; c < end; c++) {
         if (*c == '.') {
-            for (int i = 0; i < dims - letters && n < PL_MAX_DIMS; i++) out[n++] = (char)('0' + 10 - (dims - letters) + i);
+            for (int i = 0; i < dims - letters && n < PL_MAX_DIMS; i++)
+                out[n++] = (char)('0' + 10 - (dims - letters) + i);
             c += 2;
         } else if (*c != ' ') {
             if (n == PL_MAX_DIMS || has(out, n, *c)) return false; /* a diagonal */
@@ -399,17 +419,19 @@ static bool read_labels(const char *text, const char *end, int dims, char *out, 
 }
 
 /* Permutes value so that `wanted` labels come in that order and reshapes to three dimensions. */
-static pl_value *arrange(pl_eager *e, pl_value *value, const char *own, const char *wanted, int count,
-                         const int64_t *three) {
+static pl_value *arrange(pl_eager *e, pl_value *value, const char *own, const char *wanted,
+                         int count, const int64_t *three) {
     int order[PL_MAX_DIMS];
-    for (int i = 0; i < count; i++) order[i] = (int)((const char *)memchr(own, wanted[i], (size_t)count) - own);
+    for (int i = 0; i < count; i++)
+        order[i] = (int)((const char *)memchr(own, wanted[i], (size_t)count) - own);
     pl_value *turned = pl_permute(e, value, order);
     pl_value *flat = pl_reshape(e, turned, 3, three);
     pl_drop(e, turned);
     return flat;
 }
 
-/* No label is summed: operands are permuted to the output's order, with ones where they lack a label, and multiplied. */
+/* No label is summed: operands are permuted to the output's order, with ones where they lack a
+ * label, and multiplied. */
 static pl_value *multiply(pl_eager *e, pl_value *a, pl_value *b, const labels *l) {
     pl_value *wide[2];
     for (int k = 0; k < 2; k++) {
@@ -426,8 +448,10 @@ static pl_value *multiply(pl_eager *e, pl_value *a, pl_value *b, const labels *l
         pl_drop(e, turned);
     }
     int64_t sizes[PL_MAX_DIMS];
-    for (int i = 0; i < l->count[2]; i++) sizes[i] = wide[0]->sizes[i] == 1 ? wide[1]->sizes[i] : wide[0]->sizes[i];
-    pl_value *result = pl_new(e, pl_promote((pl_dtype)a->dtype, (pl_dtype)b->dtype), l->count[2], sizes, NULL);
+    for (int i = 0; i < l->count[2]; i++)
+        sizes[i] = wide[0]->sizes[i] == 1 ? wide[1]->sizes[i] : wide[0]->sizes[i];
+    pl_value *result =
+        pl_new(e, pl_promote((pl_dtype)a->dtype, (pl_dtype)b->dtype), l->count[2], sizes, NULL);
     pl_fn *fn = pl_fn_new(e, "MulBackward0", pl_rule_backward, 2, wide, 1);
     if (fn) {
         fn->rule = "b:n|a:n";
@@ -440,17 +464,23 @@ static pl_value *multiply(pl_eager *e, pl_value *a, pl_value *b, const labels *l
     return result;
 }
 
-static pl_value *contract(pl_eager *e, pl_value *a, pl_value *b, const labels *l, const pl_tensor *out) {
-    char batch[PL_MAX_DIMS], left[PL_MAX_DIMS], right[PL_MAX_DIMS], sum[PL_MAX_DIMS], wanted[2 * PL_MAX_DIMS];
+static pl_value *contract(pl_eager *e, pl_value *a, pl_value *b, const labels *l,
+                          const pl_tensor *out) {
+    char batch[PL_MAX_DIMS], left[PL_MAX_DIMS], right[PL_MAX_DIMS], sum[PL_MAX_DIMS],
+        wanted[2 * PL_MAX_DIMS];
     int nb = 0, nl = 0, nr = 0, ns = 0;
     int64_t eb = 1, el = 1, er = 1, es = 1, sizes[PL_MAX_DIMS];
     for (int i = 0; i < l->count[0]; i++) {
         char c = l->of[0][i];
         bool in_b = has(l->of[1], l->count[1], c), in_out = has(l->of[2], l->count[2], c);
-        if (in_b && in_out) batch[nb++] = c, eb *= a->sizes[i];
-        else if (in_b) sum[ns++] = c, es *= a->sizes[i];
-        else if (in_out) left[nl++] = c, el *= a->sizes[i];
-        else return NULL;
+        if (in_b && in_out)
+            batch[nb++] = c, eb *= a->sizes[i];
+        else if (in_b)
+            sum[ns++] = c, es *= a->sizes[i];
+        else if (in_out)
+            left[nl++] = c, el *= a->sizes[i];
+        else
+            return NULL;
     }
     for (int i = 0; i < l->count[1]; i++) {
         char c = l->of[1][i];
@@ -492,11 +522,12 @@ static pl_value *contract(pl_eager *e, pl_value *a, pl_value *b, const labels *l
 void pl_run_einsum(pl_eager *e, const pl_node *node, const pl_operator *op) {
     const pl_arg *equation = pl_node_arg(node, "equation"), *tensors = pl_node_arg(node, "tensors");
     const pl_tensor *out = pl_output_tensor(e, node, 0);
-    const char *arrow = equation && equation->kind == PL_ARG_STRING ? strstr(equation->s, "->") : NULL;
+    const char *arrow =
+        equation && equation->kind == PL_ARG_STRING ? strstr(equation->s, "->") : NULL;
     const char *comma = arrow ? strchr(equation->s, ',') : NULL;
     labels l = {0};
-    if (out && comma && comma < arrow && tensors && tensors->kind == PL_ARG_TENSORS && tensors->count == 2 &&
-        tensors->list[0] >= 0 && tensors->list[1] >= 0) {
+    if (out && comma && comma < arrow && tensors && tensors->kind == PL_ARG_TENSORS &&
+        tensors->count == 2 && tensors->list[0] >= 0 && tensors->list[1] >= 0) {
         pl_value *a = e->env[tensors->list[0]], *b = e->env[tensors->list[1]];
         bool read = a && b && read_labels(equation->s, comma, a->dims, l.of[0], &l.count[0]) &&
                     read_labels(comma + 1, arrow, b->dims, l.of[1], &l.count[1]) &&

@@ -1,8 +1,8 @@
-/* op_misc: operators with rules of their own that belong to no larger family: dropout, softmax, joins, fills,
- * copies, clamps.
+/* op_misc: operators with rules of their own that belong to no larger family: dropout, softmax,
+ * joins, fills, copies, clamps.
  *
- * Rules: derivatives.yaml, FunctionsManual.cpp and the kernels under aten/src/ATen/native (2.11), checked against
- * operator traces (2026-11-15, PyTorch 2.11, H200). */
+ * Rules: derivatives.yaml, FunctionsManual.cpp and the kernels under aten/src/ATen/native (2.11),
+ * checked against operator traces (2026-11-15, PyTorch 2.11, H200). */
 #include "tape/operator.h"
 
 #include <string.h>
@@ -28,13 +28,14 @@ void pl_run_make(pl_eager *e, const pl_node *node, const pl_operator *op) {
     }
 }
 
-/* Any number of tensor arguments, lists too: each output new, each argument kept, a gradient each. The safe rule
- * for what has no row, and right for stacks of products. */
+/* Any number of tensor arguments, lists too: each output new, each argument kept, a gradient each.
+ * The safe rule for what has no row, and right for stacks of products. */
 static void many_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     (void)grads;
     for (int i = 0; i < fn->edge_count; i++)
         if (fn->edges[i].wanted)
-            out[i] = pl_new(e, (pl_dtype)fn->edges[i].dtype, fn->edges[i].dims, fn->edges[i].sizes, NULL);
+            out[i] = pl_new(e, (pl_dtype)fn->edges[i].dtype, fn->edges[i].dims, fn->edges[i].sizes,
+                            NULL);
 }
 
 enum { MANY = 64 };
@@ -59,8 +60,11 @@ void pl_run_many(pl_eager *e, const pl_node *node, const pl_operator *op) {
     uint32_t outputs = node->output_count < MANY ? node->output_count : MANY;
     pl_value *results[MANY] = {0};
     for (uint32_t i = 0; i < outputs; i++)
-        if (pl_output_tensor(e, node, i)) results[i] = pl_new_output(e, node, i, pl_output_dtype(e, node, i), NULL);
-    pl_fn *fn = count ? pl_fn_new(e, node->target, many_backward, count, args, outputs ? (int)outputs : 1) : NULL;
+        if (pl_output_tensor(e, node, i))
+            results[i] = pl_new_output(e, node, i, pl_output_dtype(e, node, i), NULL);
+    pl_fn *fn =
+        count ? pl_fn_new(e, node->target, many_backward, count, args, outputs ? (int)outputs : 1)
+              : NULL;
     if (fn) {
         for (int i = 0; i < count; i++) pl_save(e, fn, args[i]);
         for (uint32_t i = 0; i < outputs; i++) {
@@ -97,7 +101,8 @@ void pl_run_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *x = pl_arg_at(e, node, 0);
     if (!x) return;
-    bool off = pl_node_float(node, "p", 0.5) <= 0 || pl_node_int(node, "train", 1) == 0 || x->elements == 0;
+    bool off = pl_node_float(node, "p", 0.5) <= 0 || pl_node_int(node, "train", 1) == 0 ||
+               x->elements == 0;
     if (off) {
         pl_set_output(e, node, 0, pl_hold(x));
         return;
@@ -117,8 +122,8 @@ void pl_run_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_set_output(e, node, 0, result);
 }
 
-/* Dropout2d and stochastic depth: noise a channel [N, C, 1, ..], multiplied in; the alpha form adds another
- * tensor made of the noise (a 't' in the row). Backward of the product. */
+/* Dropout2d and stochastic depth: noise a channel [N, C, 1, ..], multiplied in; the alpha form adds
+ * another tensor made of the noise (a 't' in the row). Backward of the product. */
 void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *x = pl_arg_at(e, node, 0);
     if (!x) return;
@@ -129,8 +134,10 @@ void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator 
     int64_t sizes[PL_MAX_DIMS];
     for (int i = 0; i < x->dims; i++) sizes[i] = i < 2 ? x->sizes[i] : 1;
     pl_value *noise = pl_new(e, (pl_dtype)x->dtype, x->dims, sizes, NULL);
-    pl_value *shift = op->forward && strchr(op->forward, 't') ? pl_new_like(e, noise, (pl_dtype)x->dtype) : NULL;
-    pl_value *result = pl_operator_in_place(node->target) ? pl_alias_like(e, x) : pl_new_like(e, x, (pl_dtype)x->dtype);
+    pl_value *shift =
+        op->forward && strchr(op->forward, 't') ? pl_new_like(e, noise, (pl_dtype)x->dtype) : NULL;
+    pl_value *result = pl_operator_in_place(node->target) ? pl_alias_like(e, x)
+                                                          : pl_new_like(e, x, (pl_dtype)x->dtype);
     pl_fn *fn = pl_fn_new(e, "MulBackward0", dropout_backward, 1, &x, 1);
     if (fn) {
         pl_save(e, fn, noise);
@@ -143,29 +150,38 @@ void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator 
 
 /* ---- softmax ---- */
 
-/* _softmax_backward_data: one tensor, of the input's type. Saved: the result; numbers: [0] 1 for log_softmax. */
+/* _softmax_backward_data: one tensor, of the input's type. Saved: the result; numbers: [0] 1 for
+ * log_softmax. */
 static void softmax_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
-    pl_value *g = pl_is_contiguous(grads[0]) ? NULL : pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
+    pl_value *g = pl_is_contiguous(grads[0])
+                      ? NULL
+                      : pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
     out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
     /* softmax's kernel is given grad * output, log_softmax's is not */
-    if (fn->numbers[0] == 0) pl_drop(e, pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL));
+    if (fn->numbers[0] == 0)
+        pl_drop(e, pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL));
     pl_drop(e, g);
 }
 
 pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log) {
-    /* half to float is one kernel; any other change of type is a cast first */
-    bool fused = x->dtype == dtype || (dtype == PL_DT_F32 && x->dtype == PL_DT_F16) ||
-                 (dtype == PL_DT_F32 && x->dtype == PL_DT_BF16);
+    /* fp16 to float32 is one kernel; any other change of type is a cast first (nloss-kl_div,
+     * nloss-nll_f32) */
+    bool fused = x->dtype == dtype || (dtype == PL_DT_F32 && x->dtype == PL_DT_F16);
     pl_value *cast = fused ? pl_hold(x) : pl_to(e, x, dtype);
-    pl_value *dense = pl_is_contiguous(cast) ? NULL : pl_new(e, (pl_dtype)cast->dtype, cast->dims, cast->sizes, NULL);
+    pl_value *dense = pl_is_contiguous(cast)
+                          ? NULL
+                          : pl_new(e, (pl_dtype)cast->dtype, cast->dims, cast->sizes, NULL);
     pl_value *result = pl_new(e, dtype, cast->dims, cast->sizes, NULL);
     pl_drop(e, dense);
-    pl_fn *fn = pl_fn_new(e, log ? "LogSoftmaxBackward0" : "SoftmaxBackward0", softmax_backward, 1, &cast, 1);
+    pl_fn *fn = pl_fn_new(e, log ? "LogSoftmaxBackward0" : "SoftmaxBackward0", softmax_backward, 1,
+                          &cast, 1);
     if (fn) {
         fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers) fn->numbers[0] = log;
-        else e->failed = true;
+        if (fn->numbers)
+            fn->numbers[0] = log;
+        else
+            e->failed = true;
         pl_save(e, fn, result);
         pl_fn_output(fn, result, 0);
     }
@@ -216,17 +232,22 @@ static void join(pl_eager *e, const pl_node *node, bool stack) {
     const pl_value *first = NULL;
     for (uint32_t i = 0; i < count; i++) {
         pl_value *part = list->list[i] >= 0 ? e->env[list->list[i]] : NULL;
-        if (part && e->autocast && !stack) parts[i] = pl_autocast_to(e, part, dtype);
-        else parts[i] = pl_hold(part);
+        if (part && e->autocast && !stack)
+            parts[i] = pl_autocast_to(e, part, dtype);
+        else
+            parts[i] = pl_hold(part);
         if (!first) first = parts[i];
     }
     pl_value *result = pl_new_output(e, node, 0, dtype, first);
-    pl_fn *fn = pl_fn_new(e, stack ? "StackBackward0" : "CatBackward0", cat_backward, (int)count, parts, 1);
+    pl_fn *fn =
+        pl_fn_new(e, stack ? "StackBackward0" : "CatBackward0", cat_backward, (int)count, parts, 1);
     if (fn) {
         fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
         int64_t dim = pl_node_int(node, "dim", 0);
-        if (fn->numbers) fn->numbers[0] = dim < 0 ? dim + out->dims : dim;
-        else e->failed = true;
+        if (fn->numbers)
+            fn->numbers[0] = dim < 0 ? dim + out->dims : dim;
+        else
+            e->failed = true;
         pl_fn_output(fn, result, 0);
     }
     for (uint32_t i = 0; i < count; i++) pl_drop(e, parts[i]);
@@ -245,14 +266,19 @@ void pl_run_stack(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* ---- prelu, copy, in place ---- */
 
-/* _prelu_kernel: the weight is viewed to broadcast; backward makes both gradients at the input's size at once,
- * and the weight's is summed. Saved: input, weight. */
+/* _prelu_kernel: the weight is viewed to broadcast; backward makes both gradients at the input's
+ * size at once, and the weight's is summed. Saved: input, weight. */
 static void prelu_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    pl_value *x = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype), *w = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype);
-    if (fn->edges[0].wanted) out[0] = x;
-    else pl_drop(e, x);
-    if (fn->edges[1].wanted) out[1] = w;
-    else pl_drop(e, w);
+    pl_value *x = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype),
+             *w = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype);
+    if (fn->edges[0].wanted)
+        out[0] = x;
+    else
+        pl_drop(e, x);
+    if (fn->edges[1].wanted)
+        out[1] = w;
+    else
+        pl_drop(e, w);
 }
 
 void pl_run_prelu(pl_eager *e, const pl_node *node, const pl_operator *op) {
@@ -281,7 +307,8 @@ void pl_run_prelu(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* a.copy_(b): a's storage, b's gradient. */
 static void copy_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    if (fn->edges[0].wanted) out[0] = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype); /* zeros */
+    if (fn->edges[0].wanted)
+        out[0] = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype); /* zeros */
     if (fn->edges[1].wanted) out[1] = pl_hold(grads[0]);
 }
 
@@ -290,17 +317,25 @@ void pl_run_copy(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *to = pl_arg_at(e, node, 0), *from = pl_arg_at(e, node, 1);
     if (!to) return;
     pl_value *result = pl_alias_like(e, to);
+    result->base = to->base;
     pl_value *inputs[2] = {to, from};
-    if (from) pl_fn_output(pl_fn_new(e, "CopyBackwards", copy_backward, 2, inputs, 1), result, 0);
+    pl_fn *fn = from ? pl_fn_new(e, "CopyBackwards", copy_backward, 2, inputs, 1) : NULL;
+    if (fn)
+        fn->rule = ":n|:g"; /* into a view: zeros for what was there, the part's gradient for b */
+    pl_fn_in_place(e, fn, to);
+    pl_fn_output(fn, result, 0);
     pl_set_output(e, node, 0, result);
 }
 
-/* silu_ and its like need their input for the gradient and write over it: autograd keeps a clone. */
+/* silu_ and its like need their input for the gradient and write over it: autograd keeps a clone.
+ */
 void pl_run_keep_input(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *x = pl_arg_at(e, node, 0);
     if (!x) return;
-    pl_value *kept = e->grad_enabled && x->needs_grad ? pl_new_like(e, x, (pl_dtype)x->dtype) : NULL;
+    pl_value *kept =
+        e->grad_enabled && x->needs_grad ? pl_new_like(e, x, (pl_dtype)x->dtype) : NULL;
     pl_value *result = pl_alias_like(e, x);
+    result->base = x->base;
     pl_fn *fn = pl_fn_new(e, op->name, pl_rule_backward, 1, &x, 1);
     if (fn) {
         fn->rule = op->backward;
@@ -316,7 +351,8 @@ void pl_run_keep_input(pl_eager *e, const pl_node *node, const pl_operator *op) 
 static void roll_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_value *last = NULL;
     for (int64_t i = 0; i < fn->numbers[0]; i++) {
-        pl_value *next = pl_new(e, (pl_dtype)grads[0]->dtype, grads[0]->dims, grads[0]->sizes, NULL);
+        pl_value *next =
+            pl_new(e, (pl_dtype)grads[0]->dtype, grads[0]->dims, grads[0]->sizes, NULL);
         pl_drop(e, last);
         last = next;
     }
@@ -328,7 +364,10 @@ void pl_run_roll(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *x = pl_arg_at(e, node, 0);
     const pl_arg *dims = pl_node_arg(node, "dims");
     if (!x) return;
-    int64_t count = dims && dims->kind == PL_ARG_INTS && dims->count > 0 && dims->count <= PL_MAX_DIMS ? dims->count : 1;
+    int64_t count =
+        dims && dims->kind == PL_ARG_INTS && dims->count > 0 && dims->count <= PL_MAX_DIMS
+            ? dims->count
+            : 1;
     pl_value *last = NULL;
     for (int64_t i = 0; i < count; i++) {
         pl_value *next = pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
@@ -338,15 +377,18 @@ void pl_run_roll(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_fn *fn = pl_fn_new(e, "RollBackward0", roll_backward, 1, &x, 1);
     if (fn) {
         fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers) fn->numbers[0] = count;
-        else e->failed = true;
+        if (fn->numbers)
+            fn->numbers[0] = count;
+        else
+            e->failed = true;
         pl_fn_output(fn, last, 0);
     }
     pl_set_output(e, node, 0, last);
 }
 
-/* meshgrid, broadcast_tensors: each output an expanded view of its argument; meshgrid's vectors are stood up first,
- * vector i along dimension i (indexing "ij"; "xy" changes places of the first two). */
+/* meshgrid, broadcast_tensors: each output an expanded view of its argument; meshgrid's vectors are
+ * stood up first, vector i along dimension i (indexing "ij"; "xy" changes places of the first two).
+ */
 void pl_run_views(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *args[MANY];
@@ -359,8 +401,10 @@ void pl_run_views(pl_eager *e, const pl_node *node, const pl_operator *op) {
         if (leading < 0) continue;
         bool grid = strstr(node->target, "meshgrid") != NULL && args[i]->dims <= 1;
         const pl_arg *indexing = pl_node_arg(node, "indexing");
-        bool swapped = indexing && indexing->kind == PL_ARG_STRING && strcmp(indexing->s, "xy") == 0 && i < 2 && out->dims > 1;
-        for (int k = 0; k < out->dims; k++) sizes[k] = grid || k < leading ? 1 : args[i]->sizes[k - leading];
+        bool swapped = indexing && indexing->kind == PL_ARG_STRING &&
+                       strcmp(indexing->s, "xy") == 0 && i < 2 && out->dims > 1;
+        for (int k = 0; k < out->dims; k++)
+            sizes[k] = grid || k < leading ? 1 : args[i]->sizes[k - leading];
         if (grid && (int)i < out->dims) sizes[swapped ? 1 - i : i] = args[i]->elements;
         pl_value *stood = grid ? pl_reshape(e, args[i], out->dims, sizes) : pl_hold(args[i]);
         pl_set_output(e, node, i, pl_expand(e, stood, out->dims, out->sizes));
@@ -368,8 +412,8 @@ void pl_run_views(pl_eager *e, const pl_node *node, const pl_operator *op) {
     }
 }
 
-/* clamp_backward: where(inside, grad, 0), the 0 a tensor, inside one comparison a bound. Bounds that are tensors have
- * gradients of their own: by the row. In place the input is cloned. */
+/* clamp_backward: where(inside, grad, 0), the 0 a tensor, inside one comparison a bound. Bounds
+ * that are tensors have gradients of their own: by the row. In place the input is cloned. */
 void pl_run_clamp(pl_eager *e, const pl_node *node, const pl_operator *op) {
     int bounds = 0;
     for (uint32_t i = 1; i < node->arg_count; i++) {
@@ -378,6 +422,8 @@ void pl_run_clamp(pl_eager *e, const pl_node *node, const pl_operator *op) {
     }
     pl_operator row = *op;
     row.backward = bounds > 1 ? "a:smmn" : "a:smn";
-    if (pl_operator_in_place(node->target)) pl_run_keep_input(e, node, &row);
-    else pl_run_by_rule(e, node, &row);
+    if (pl_operator_in_place(node->target))
+        pl_run_keep_input(e, node, &row);
+    else
+        pl_run_by_rule(e, node, &row);
 }

@@ -1,8 +1,9 @@
 /* op_norm: batch, layer, group, instance and RMS normalisation.
  *
- * Rules: aten/src/ATen/native/{Normalization,layer_norm,group_norm}.cpp, native/cudnn/BatchNorm.cpp,
- * native/cuda/{Normalization.cuh,layer_norm_kernel.cu} (2.11); the scratch sizes were checked against operator
- * traces (mlp-0002, tv-convnext_tiny-0, hf-wav2vec2-base-0; 2026-11-15, PyTorch 2.11, H200). */
+ * Rules: aten/src/ATen/native/{Normalization,layer_norm,group_norm}.cpp,
+ * native/cudnn/BatchNorm.cpp, native/cuda/{Normalization.cuh,layer_norm_kernel.cu} (2.11); the
+ * scratch sizes were checked against operator traces (mlp-0002, tv-convnext_tiny-0,
+ * hf-wav2vec2-base-0; 2026-11-15, PyTorch 2.11, H200). */
 #include "tape/operator.h"
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -26,8 +27,8 @@ static pl_dtype statistics_dtype(pl_dtype dtype) {
 
 /* ---- batch norm ---- */
 
-/* Normalization.cuh's flexible_launch_configs: how many blocks share one channel's sum when channels are the
- * fastest dimension; fewer than 8 are not used. */
+/* Normalization.cuh's flexible_launch_configs: how many blocks share one channel's sum when
+ * channels are the fastest dimension; fewer than 8 are not used. */
 static int64_t staged_blocks(int64_t reduced, int64_t channels) {
     int64_t bx = smaller(last_power2(channels), 32);
     int64_t by = smaller(last_power2(div_up(reduced, 16)), 512 / bx);
@@ -67,13 +68,20 @@ static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
         if (!same) copy = pl_new_like(e, input, (pl_dtype)grad->dtype);
         if (fn->edges[BN_INPUT].wanted || weight->wanted) {
             pl_value *dx = pl_new_like(e, input, (pl_dtype)input->dtype);
-            pl_value *dw = pl_new_flat(e, PL_DT_F32, channels), *db = pl_new_flat(e, PL_DT_F32, channels);
-            if (fn->edges[BN_INPUT].wanted) out[BN_INPUT] = dx;
-            else pl_drop(e, dx);
-            if (weight->wanted) out[BN_WEIGHT] = dw;
-            else pl_drop(e, dw);
-            if (bias->wanted) out[BN_BIAS] = db;
-            else pl_drop(e, db);
+            pl_value *dw = pl_new_flat(e, PL_DT_F32, channels),
+                     *db = pl_new_flat(e, PL_DT_F32, channels);
+            if (fn->edges[BN_INPUT].wanted)
+                out[BN_INPUT] = dx;
+            else
+                pl_drop(e, dx);
+            if (weight->wanted)
+                out[BN_WEIGHT] = dw;
+            else
+                pl_drop(e, dw);
+            if (bias->wanted)
+                out[BN_BIAS] = db;
+            else
+                pl_drop(e, db);
         }
         pl_drop(e, copy);
         return;
@@ -84,7 +92,8 @@ static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
         if (bias->wanted) out[BN_BIAS] = pl_new_flat(e, (pl_dtype)bias->dtype, channels);
         return;
     }
-    pl_value *sum = pl_new_flat(e, PL_DT_F32, channels), *product = pl_new_flat(e, PL_DT_F32, channels);
+    pl_value *sum = pl_new_flat(e, PL_DT_F32, channels),
+             *product = pl_new_flat(e, PL_DT_F32, channels);
     if (weight->wanted) out[BN_WEIGHT] = pl_new_flat(e, (pl_dtype)weight->dtype, channels);
     if (bias->wanted) out[BN_BIAS] = pl_new_flat(e, (pl_dtype)bias->dtype, channels);
     stage(e, input, 2);
@@ -94,7 +103,8 @@ static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
 }
 
 /* Normalization.cpp, _select_batch_norm_backend. */
-static bool batch_norm_on_cudnn(const pl_value *x, const pl_value *weight, double eps, bool training) {
+static bool batch_norm_on_cudnn(const pl_value *x, const pl_value *weight, double eps,
+                                bool training) {
     return weight && x->dims >= 3 && x->dtype != PL_DT_BF16 && weight->dtype != PL_DT_BF16 &&
            (x->dtype != PL_DT_F16 || weight->dtype == PL_DT_F32) && x->dtype != PL_DT_F64 &&
            x->sizes[0] <= (training ? 880801 : 65535) && eps >= 1e-5 && x->elements <= INT32_MAX;
@@ -112,8 +122,8 @@ static pl_value *batch_norm(pl_eager *e, pl_value *x, pl_value *weight, pl_value
     if (cudnn) e->tape->used_cudnn = true;
     pl_drop(e, copy);
     pl_value *inputs[3] = {x, weight, bias};
-    pl_fn *fn = pl_fn_new(e, cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0", batch_norm_backward,
-                          3, inputs, 1);
+    pl_fn *fn = pl_fn_new(e, cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0",
+                          batch_norm_backward, 3, inputs, 1);
     if (fn) {
         fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
         if (!fn->numbers) {
@@ -136,13 +146,14 @@ void pl_run_batch_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     (void)op;
     pl_value *x = pl_arg_value(e, node, "input");
     if (!x || x->dims < 2 || x->sizes[1] == 0) return;
-    pl_value *result = batch_norm(e, x, pl_arg_value(e, node, "weight"), pl_arg_value(e, node, "bias"),
-                                  pl_node_int(node, "training", 1) != 0, pl_node_float(node, "eps", 1e-5));
+    pl_value *result =
+        batch_norm(e, x, pl_arg_value(e, node, "weight"), pl_arg_value(e, node, "bias"),
+                   pl_node_int(node, "training", 1) != 0, pl_node_float(node, "eps", 1e-5));
     pl_set_output(e, node, 0, result);
 }
 
-/* instance_norm is a batch norm of [1, N*C, ...], its weights and running statistics repeated N times; the statistics
- * are then averaged back into the buffers. */
+/* instance_norm is a batch norm of [1, N*C, ...], its weights and running statistics repeated N
+ * times; the statistics are then averaged back into the buffers. */
 void pl_run_instance_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *x = pl_arg_value(e, node, "input");
@@ -164,8 +175,10 @@ void pl_run_instance_norm(pl_eager *e, const pl_node *node, const pl_operator *o
     }
     pl_value *running[2] = {0};
     for (int i = 0; i < 2; i++)
-        if (pl_arg_value(e, node, i ? "running_var" : "running_mean")) running[i] = pl_new_flat(e, PL_DT_F32, sizes[1]);
-    pl_value *y = batch_norm(e, flat, repeated[0], repeated[1], true, pl_node_float(node, "eps", 1e-5));
+        if (pl_arg_value(e, node, i ? "running_var" : "running_mean"))
+            running[i] = pl_new_flat(e, PL_DT_F32, sizes[1]);
+    pl_value *y =
+        batch_norm(e, flat, repeated[0], repeated[1], true, pl_node_float(node, "eps", 1e-5));
     for (int i = 0; i < 2; i++) {
         if (!running[i]) continue;
         pl_drop(e, pl_new_flat(e, PL_DT_F32, x->sizes[1]));
@@ -185,18 +198,27 @@ void pl_run_instance_norm(pl_eager *e, const pl_node *node, const pl_operator *o
 static void layer_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_value *grad = grads[0], *input = fn->saved[0];
     int64_t rows = fn->saved[1]->elements, width = rows ? input->elements / rows : 0;
-    pl_value *g = pl_is_contiguous(grad) ? NULL : pl_new(e, (pl_dtype)grad->dtype, grad->dims, grad->sizes, NULL);
-    pl_value *x = pl_is_contiguous(input) ? NULL : pl_new(e, (pl_dtype)input->dtype, input->dims, input->sizes, NULL);
-    if (fn->edges[0].wanted) out[0] = pl_new(e, (pl_dtype)input->dtype, input->dims, input->sizes, NULL);
+    pl_value *g = pl_is_contiguous(grad)
+                      ? NULL
+                      : pl_new(e, (pl_dtype)grad->dtype, grad->dims, grad->sizes, NULL);
+    pl_value *x = pl_is_contiguous(input)
+                      ? NULL
+                      : pl_new(e, (pl_dtype)input->dtype, input->dims, input->sizes, NULL);
+    if (fn->edges[0].wanted)
+        out[0] = pl_new(e, (pl_dtype)input->dtype, input->dims, input->sizes, NULL);
     for (int i = 1; i < fn->edge_count; i++)
-        if (fn->edges[i].wanted) out[i] = pl_new(e, (pl_dtype)fn->edges[i].dtype, fn->edges[i].dims, fn->edges[i].sizes, NULL);
+        if (fn->edges[i].wanted)
+            out[i] = pl_new(e, (pl_dtype)fn->edges[i].dtype, fn->edges[i].dims, fn->edges[i].sizes,
+                            NULL);
     /* Many short rows: blocks along the rows leave partial sums, added up by a sum. */
-    bool weights = fn->edge_count > 1 && (fn->edges[1].wanted || (fn->edge_count > 2 && fn->edges[2].wanted));
+    bool weights =
+        fn->edge_count > 1 && (fn->edges[1].wanted || (fn->edge_count > 2 && fn->edges[2].wanted));
     if (weights && rows > 64 * 1024 && width / 32 < e->device->sms / 2) {
         int64_t parts = rows / (rows > 256 * 1024 ? 32 : 16);
         uint8_t kind = e->kind;
         e->kind = PL_WORKSPACE;
-        int32_t a = pl_block_new(e, parts * width * 4), b = fn->edge_count > 2 ? pl_block_new(e, parts * width * 4) : 0;
+        int32_t a = pl_block_new(e, parts * width * 4),
+                b = fn->edge_count > 2 ? pl_block_new(e, parts * width * 4) : 0;
         pl_block_gone(e, b);
         pl_block_gone(e, a);
         e->kind = kind;
@@ -213,16 +235,19 @@ static void run_layer_norm(pl_eager *e, const pl_node *node, bool rms) {
     /* autocast runs layer_norm in float32 and leaves rms_norm alone */
     pl_value *x = e->autocast && !rms ? pl_autocast_to(e, given, PL_DT_F32) : pl_hold(given);
     int64_t width = 1;
-    for (int i = 0; shape && shape->kind == PL_ARG_INTS && i < (int)shape->count && i < x->dims; i++)
+    for (int i = 0; shape && shape->kind == PL_ARG_INTS && i < (int)shape->count && i < x->dims;
+         i++)
         width *= x->sizes[x->dims - 1 - i];
     int64_t rows = width ? x->elements / width : 0;
-    pl_value *contiguous = pl_is_contiguous(x) ? NULL : pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
+    pl_value *contiguous =
+        pl_is_contiguous(x) ? NULL : pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
     pl_value *result = pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
     pl_value *mean = rms ? NULL : pl_new_flat(e, statistics_dtype((pl_dtype)x->dtype), rows);
     pl_value *rstd = pl_new_flat(e, statistics_dtype((pl_dtype)x->dtype), rows);
     pl_drop(e, contiguous);
     pl_value *inputs[3] = {x, weight, bias};
-    pl_fn *fn = pl_fn_new(e, rms ? "FusedRmsNormBackward0" : "NativeLayerNormBackward0", layer_norm_backward, rms ? 2 : 3, inputs, 1);
+    pl_fn *fn = pl_fn_new(e, rms ? "FusedRmsNormBackward0" : "NativeLayerNormBackward0",
+                          layer_norm_backward, rms ? 2 : 3, inputs, 1);
     if (fn) {
         pl_save(e, fn, x);
         pl_save(e, fn, rstd);
@@ -241,7 +266,8 @@ void pl_run_layer_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     run_layer_norm(e, node, false);
 }
 
-/* rms_norm on CUDA: one fused kernel that keeps the input and the inverse root (2.9 and later; layer_norm.cpp). */
+/* rms_norm on CUDA: one fused kernel that keeps the input and the inverse root (2.9 and later;
+ * layer_norm.cpp). */
 void pl_run_rms_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     run_layer_norm(e, node, true);
@@ -253,13 +279,18 @@ void pl_run_rms_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void group_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_value *input = fn->saved[0];
     int64_t channels = input->sizes[1], samples = input->sizes[0];
-    pl_value *g = pl_is_contiguous(grads[0]) ? NULL : pl_new(e, (pl_dtype)grads[0]->dtype, input->dims, input->sizes, NULL);
+    pl_value *g = pl_is_contiguous(grads[0])
+                      ? NULL
+                      : pl_new(e, (pl_dtype)grads[0]->dtype, input->dims, input->sizes, NULL);
     if (fn->edges[0].wanted) out[0] = pl_new_like(e, input, (pl_dtype)input->dtype);
     for (int i = 1; i < 3; i++)
         if (fn->edges[i].wanted) out[i] = pl_new_flat(e, (pl_dtype)fn->edges[i].dtype, channels);
-    pl_value *ds = pl_new_flat(e, PL_DT_F32, samples * channels), *db = pl_new_flat(e, PL_DT_F32, samples * channels);
-    pl_value *c2 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements), *c3 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements);
-    pl_value *c1 = fn->saved_count > 3 ? pl_new_flat(e, PL_DT_F32, samples * channels) : NULL; /* with a weight */
+    pl_value *ds = pl_new_flat(e, PL_DT_F32, samples * channels),
+             *db = pl_new_flat(e, PL_DT_F32, samples * channels);
+    pl_value *c2 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements),
+             *c3 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements);
+    pl_value *c1 = fn->saved_count > 3 ? pl_new_flat(e, PL_DT_F32, samples * channels)
+                                       : NULL; /* with a weight */
     pl_drop(e, c3);
     pl_drop(e, c2);
     pl_drop(e, c1);
@@ -277,9 +308,11 @@ void pl_run_group_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     pl_value *x = e->training->channels_last ? pl_hold(cast) : pl_contiguous(e, cast);
     int64_t groups = x->sizes[0] * pl_node_int(node, "num_groups", 1);
     pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
-    pl_value *mean = pl_new_flat(e, (pl_dtype)x->dtype, groups), *rstd = pl_new_flat(e, (pl_dtype)x->dtype, groups);
+    pl_value *mean = pl_new_flat(e, (pl_dtype)x->dtype, groups),
+             *rstd = pl_new_flat(e, (pl_dtype)x->dtype, groups);
     if (weight || bias) { /* a scale and a shift a channel and a sample */
-        pl_value *a = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]), *b = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]);
+        pl_value *a = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]),
+                 *b = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]);
         pl_drop(e, b);
         pl_drop(e, a);
     }

@@ -1,8 +1,9 @@
 /* op_reduce: sums, means, norms, variances and the pools that are means.
  *
- * Rules: aten/src/ATen/native/{ReduceOps,AdaptiveAveragePooling}.cpp, native/cuda/ReduceOps.cpp, derivatives.yaml and
- * FunctionsManual.cpp (norm_backward, var_backward, std_backward; 2.11), checked against allocator traces
- * (nops-tok-15, nops-tok-17, nops-tok-18; 2026-11-15, PyTorch 2.11, H200). */
+ * Rules: aten/src/ATen/native/{ReduceOps,AdaptiveAveragePooling}.cpp, native/cuda/ReduceOps.cpp,
+ * derivatives.yaml and FunctionsManual.cpp (norm_backward, var_backward, std_backward; 2.11),
+ * checked against allocator traces (nops-tok-15, nops-tok-17, nops-tok-18; 2026-11-15,
+ * PyTorch 2.11, H200). */
 #include "tape/operator.h"
 
 #include <math.h>
@@ -11,7 +12,8 @@
 /* Dimensions of the argument that the output lost or kept as 1. */
 static uint32_t reduced_dims(const pl_node *node, const pl_value *x) {
     const pl_arg *dim = pl_node_arg(node, "dim");
-    if (!dim || dim->kind == PL_ARG_NONE || (dim->kind == PL_ARG_INTS && dim->count == 0)) return ~0u;
+    if (!dim || dim->kind == PL_ARG_NONE || (dim->kind == PL_ARG_INTS && dim->count == 0))
+        return ~0u;
     uint32_t reduced = 0;
     uint32_t count = dim->kind == PL_ARG_INTS ? dim->count : 1;
     for (uint32_t i = 0; i < count; i++) {
@@ -33,7 +35,8 @@ static int accumulator(pl_dtype dtype) {
 /* ---- sums and means ---- */
 
 /* The gradient, unsqueezed at the reduced dimensions and expanded: a view. */
-static pl_value *expand_back(pl_eager *e, const pl_edge *edge, const pl_value *g, uint32_t reduced) {
+static pl_value *expand_back(pl_eager *e, const pl_edge *edge, const pl_value *g,
+                             uint32_t reduced) {
     int64_t strides[PL_MAX_DIMS];
     bool kept = g->dims == edge->dims;
     for (int i = 0, k = 0; i < edge->dims; i++) {
@@ -61,20 +64,25 @@ static void reduce(pl_eager *e, const pl_node *node, bool mean, uint32_t reduced
     pl_value *x = pl_hold(given);
     const pl_arg *typed = pl_node_arg(node, "dtype");
     /* autocast gives sum the type float32 for its result, mean none */
-    pl_dtype dtype = typed && typed->kind == PL_ARG_DTYPE                       ? (pl_dtype)typed->i
-                     : !mean && e->autocast && is_low((pl_dtype)given->dtype) ? PL_DT_F32
-                                                                              : pl_output_dtype(e, node, 0);
+    pl_dtype dtype = typed && typed->kind == PL_ARG_DTYPE ? (pl_dtype)typed->i
+                     : !mean && e->autocast && is_low((pl_dtype)given->dtype)
+                         ? PL_DT_F32
+                         : pl_output_dtype(e, node, 0);
     pl_value *result = pl_new_output(e, node, 0, dtype, NULL);
-    /* the kernel reads halves as floats; anything else is cast before it (counts of bools: int64) */
+    /* the kernel reads halves as floats; anything else is cast before it (counts of bools: int64)
+     */
     bool reads = x->dtype == dtype || (is_low((pl_dtype)x->dtype) && dtype == PL_DT_F32);
     pl_value *cast = reads ? NULL : pl_new_like(e, x, dtype);
     pl_reduce_scratch(e, cast ? cast : x, reduced, accumulator(reads ? (pl_dtype)x->dtype : dtype));
     pl_drop(e, cast);
-    pl_fn *fn = pl_fn_new(e, mean ? "MeanBackward1" : "SumBackward1", mean ? mean_backward : sum_backward, 1, &x, 1);
+    pl_fn *fn = pl_fn_new(e, mean ? "MeanBackward1" : "SumBackward1",
+                          mean ? mean_backward : sum_backward, 1, &x, 1);
     if (fn) {
         fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers) fn->numbers[0] = reduced;
-        else e->failed = true;
+        if (fn->numbers)
+            fn->numbers[0] = reduced;
+        else
+            e->failed = true;
         pl_fn_output(fn, result, 0);
     }
     pl_drop(e, x);
@@ -104,8 +112,10 @@ pl_value *pl_sum_value(pl_eager *e, pl_value *x, int dim) {
     pl_fn *fn = pl_fn_new(e, "SumBackward1", sum_backward, 1, &x, 1);
     if (fn) {
         fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers) fn->numbers[0] = reduced;
-        else e->failed = true;
+        if (fn->numbers)
+            fn->numbers[0] = reduced;
+        else
+            e->failed = true;
         pl_fn_output(fn, result, 0);
     }
     return result;
@@ -118,7 +128,8 @@ pl_value *pl_mean_value(pl_eager *e, pl_value *x) {
     return result;
 }
 
-/* adaptive_avg_pool to one cell is a mean over the cells; else a pool whose backward makes one tensor. */
+/* adaptive_avg_pool to one cell is a mean over the cells; else a pool whose backward makes one
+ * tensor. */
 void pl_run_adaptive_pool(pl_eager *e, const pl_node *node, const pl_operator *op) {
     const pl_value *x = pl_arg_at(e, node, 0);
     const pl_tensor *out = pl_output_tensor(e, node, 0);
@@ -132,18 +143,19 @@ void pl_run_adaptive_pool(pl_eager *e, const pl_node *node, const pl_operator *o
         reduce(e, node, true, reduced);
         return;
     }
-    static const pl_operator pool = {.name = "AdaptiveAvgPoolBackward0", .forward = "o", .backward = "a:N"};
+    static const pl_operator pool = {
+        .name = "AdaptiveAvgPoolBackward0", .forward = "o", .backward = "a:N"};
     pl_run_by_rule(e, node, &pool);
 }
 
 /* ---- norms ---- */
 
-/* norm_backward by p: sgn(x) * g; x / norm * g, zero where the norm is; the largest elements share g; and
- * g / norm^(p-1) * x * |x|^(p-2). */
+/* norm_backward by p: sgn(x) * g; x / norm * g, zero where the norm is; the largest elements share
+ * g; and g / norm^(p-1) * x * |x|^(p-2). */
 static const char *norm_formula(double p) {
     if (p == 0) return ":N";
     if (p == 1) return "ar:TN";
-    if (p == 2) return "ar:TmN";
+    if (p == 2) return "ar:QmN";
     if (isinf(p)) return "ar:TM2iI1TttMN";
     return "ar:TT2ttTmN";
 }
@@ -223,11 +235,14 @@ void pl_run_var_mean(pl_eager *e, const pl_node *node, const pl_operator *op) {
     bool std = strstr(op->name, "std") != NULL;
     pl_value *spread = pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
     pl_value *mean = pl_new_output(e, node, 1, (pl_dtype)x->dtype, NULL);
-    pl_fn *fn = pl_fn_new(e, std ? "StdMeanBackward0" : "VarMeanBackward0", var_mean_backward, 1, &x, 2);
+    pl_fn *fn =
+        pl_fn_new(e, std ? "StdMeanBackward0" : "VarMeanBackward0", var_mean_backward, 1, &x, 2);
     if (fn) {
         fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers) fn->numbers[0] = std;
-        else e->failed = true;
+        if (fn->numbers)
+            fn->numbers[0] = std;
+        else
+            e->failed = true;
         pl_save(e, fn, x);
         if (std) pl_save(e, fn, spread);
         pl_fn_output(fn, spread, 0);

@@ -1,8 +1,8 @@
 /* op_view: operators that look at a storage in another way, and the copies they fall back to.
  *
- * Rules: aten/src/ATen/native/TensorShape.cpp, tools/autograd/derivatives.yaml (2.11). A view costs nothing in
- * either direction, except where a gradient cannot be viewed back (reshape copies it) or covers only a part
- * (slice, select: a zeroed whole is allocated). */
+ * Rules: aten/src/ATen/native/TensorShape.cpp, tools/autograd/derivatives.yaml (2.11). A view costs
+ * nothing in either direction, except where a gradient cannot be viewed back (reshape copies it) or
+ * covers only a part (slice, select: a zeroed whole is allocated). */
 #include "tape/operator.h"
 
 #include <string.h>
@@ -21,7 +21,8 @@ static int dim_arg(const pl_node *node, const char *name, int64_t otherwise, int
 /* grad.reshape(the input's sizes): a view where strides allow, else a copy. */
 static pl_value *reshape_raw(pl_eager *e, pl_value *value, int dims, const int64_t *sizes) {
     int64_t strides[PL_MAX_DIMS];
-    if (pl_view_strides(value, dims, sizes, strides)) return pl_alias(e, value, dims, sizes, strides);
+    if (pl_view_strides(value, dims, sizes, strides))
+        return pl_alias(e, value, dims, sizes, strides);
     return pl_new(e, value->dtype, dims, sizes, NULL);
 }
 
@@ -56,7 +57,8 @@ pl_value *pl_contiguous(pl_eager *e, pl_value *value) {
 pl_value *pl_reshape(pl_eager *e, pl_value *value, int dims, const int64_t *sizes) {
     int64_t strides[PL_MAX_DIMS];
     if (pl_same_sizes(value, dims, sizes)) return view_of(e, value, dims, sizes, value->strides);
-    if (pl_view_strides(value, dims, sizes, strides)) return view_of(e, value, dims, sizes, strides);
+    if (pl_view_strides(value, dims, sizes, strides))
+        return view_of(e, value, dims, sizes, strides);
     pl_value *copy = pl_clone(e, value);
     pl_value *view = view_of(e, copy, dims, sizes, NULL);
     pl_drop(e, copy);
@@ -243,8 +245,8 @@ void pl_run_strided(pl_eager *e, const pl_node *node, const pl_operator *op) {
     if (in && out) set_part(e, node, in, out->strides);
 }
 
-/* split, chunk, unbind: one function with many outputs; backward joins their gradients (cat, stack), zeros in
- * place of what did not arrive. */
+/* split, chunk, unbind: one function with many outputs; backward joins their gradients (cat,
+ * stack), zeros in place of what did not arrive. */
 static void join_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     pl_dtype dtype = PL_DT_F32;
@@ -261,7 +263,8 @@ static void join_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
 
 static void split_into(pl_eager *e, const pl_node *node, pl_value *in, int removed) {
     uint32_t count = node->output_count < 255 ? node->output_count : 255;
-    pl_fn *fn = pl_fn_new(e, removed < 0 ? "SplitBackward0" : "UnbindBackward0", join_backward, 1, &in, (int)count);
+    pl_fn *fn = pl_fn_new(e, removed < 0 ? "SplitBackward0" : "UnbindBackward0", join_backward, 1,
+                          &in, (int)count);
     if (fn) {
         fn->numbers = pl_arena_array(e->step_arena, count, sizeof *fn->numbers);
         if (!fn->numbers) e->failed = true;
@@ -297,10 +300,34 @@ void pl_run_unbind(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* ---- the same tensor, or a copy ---- */
 
+/* select_backward of a part of a complex tensor: a zeroed whole. */
+static void complex_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    (void)grads;
+    const pl_edge *edge = &fn->edges[0];
+    out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
+}
+
 void pl_run_alias(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *in = pl_arg_at(e, node, 0);
     if (in) pl_set_output(e, node, 0, pl_hold(in));
+}
+
+/* real, imag: every other number of a complex tensor; of a real one, itself. */
+void pl_run_part_of_complex(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    pl_value *in = pl_arg_at(e, node, 0);
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    if (!in || !out) return;
+    if (in->dtype == out->dtype || in->dims != out->dims) {
+        pl_run_alias(e, node, op);
+        return;
+    }
+    int64_t strides[PL_MAX_DIMS];
+    for (int i = 0; i < in->dims; i++) strides[i] = 2 * in->strides[i];
+    pl_value *part = pl_alias(e, in, in->dims, in->sizes, strides);
+    part->dtype = (uint8_t)out->dtype;
+    pl_fn_output(pl_fn_new(e, "SelectBackward0", complex_backward, 1, &in, 1), part, 0);
+    pl_set_output(e, node, 0, part);
 }
 
 void pl_run_detach(pl_eager *e, const pl_node *node, const pl_operator *op) {
@@ -324,11 +351,13 @@ void pl_run_contiguous(pl_eager *e, const pl_node *node, const pl_operator *op) 
     if (in) pl_set_output(e, node, 0, pl_contiguous(e, in));
 }
 
-/* Which type x.to(...) means in this run. The graph has the type it meant at export; under autocast, or in
- * another precision, x.to(input_dtype) means whatever its module was given now, x.to(other.device) no type at
- * all. Casts that changed the type at export, and lines that name a type, mean what the graph says. */
+/* Which type x.to(...) means in this run. The graph has the type it meant at export; under
+ * autocast, or in another precision, x.to(input_dtype) means whatever its module was given now,
+ * x.to(other.device) no type at all. Casts that changed the type at export, and lines that name a
+ * type, mean what the graph says. */
 static bool names_a_type(const char *source) {
-    static const char *const names[] = {"float32", "float16", "float()", "half()", "torch.float", "double"};
+    static const char *const names[] = {"float32", "float16",     "float()",
+                                        "half()",  "torch.float", "double"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strstr(source, names[i])) return true;
     return false;
@@ -341,13 +370,15 @@ static pl_dtype to_dtype(pl_eager *e, const pl_node *node, const pl_value *in) {
     if (!out) return (pl_dtype)in->dtype;
     const pl_tensor *was = &e->graph->tensors[node->args[0].tensor];
     bool changed = was->dtype != out->dtype, as_exported = !e->autocast && was->dtype == in->dtype;
-    if (!pl_dtype_is_float(out->dtype) || as_exported || !strstr(node->source, ".to(")) return out->dtype;
-    if (strstr(node->source, "dtype)") && !names_a_type(node->source)) return module_input_dtype(e, node);
+    if (!pl_dtype_is_float(out->dtype) || as_exported || !strstr(node->source, ".to("))
+        return out->dtype;
+    if (strstr(node->source, "dtype)") && !names_a_type(node->source))
+        return module_input_dtype(e, node);
     return changed || names_a_type(node->source) ? out->dtype : (pl_dtype)in->dtype;
 }
 
-/* The type of the tensor that a module's call was first given: the first argument of its first node that was
- * made outside it. */
+/* The type of the tensor that a module's call was first given: the first argument of its first node
+ * that was made outside it. */
 static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node) {
     int32_t at = (int32_t)(node - e->graph->nodes);
     int32_t first = at;
@@ -356,7 +387,8 @@ static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node) {
         const pl_node *n = &e->graph->nodes[i];
         int32_t id = n->arg_count && n->args[0].kind == PL_ARG_TENSOR ? n->args[0].tensor : -1;
         if (id < 0 || e->graph->tensors[id].role != PL_ROLE_VALUE) continue;
-        if (e->graph->tensors[id].producer < first && e->env[id] && pl_dtype_is_float(e->env[id]->dtype))
+        if (e->graph->tensors[id].producer < first && e->env[id] &&
+            pl_dtype_is_float(e->env[id]->dtype))
             return (pl_dtype)e->env[id]->dtype;
     }
     return PL_DT_UNKNOWN;

@@ -8,13 +8,15 @@
  *     o  its output (each of them)
  *     t T  scratch like the output, like the first argument   b  the same as bool   s  a scratch number, 0-d
  *     e i m  one more like the output, of its type, int64 or bool: kept if saved as x, and the second output
+ *     c  the first argument in the output's type, if it has another
  *     =  nothing: the output is its first argument as it is
  *     - 1..9  frees the oldest scratch, the newest (1), the one before it (2)...: the rest goes at the end
  *   backward  one part an argument, by position, parted by '|':  SAVED:FORMULA
  *     saved, if the argument wants a gradient:  a b c d  the arguments   r  the result   x  the i or m above
  *     formula, what is allocated to make the gradient, in order:
  *       g  nothing: the gradient is passed on       n  the gradient, like the output's gradient
- *       N  the gradient, like the argument          t T  scratch like the output's gradient, like the argument
+ *       N  the gradient, of the argument's sizes    t T  scratch like the output's gradient, like the argument
+ *       Q  scratch like N                           c  the same, if the argument is of another type
  *       m M  the same as bool                       v  nothing: a view of the output's gradient, expanded
  *       f F  the same in float32                    s  a scratch number, 0-d
  *       i I  the same in int64                      - 1..9  frees scratch, as above
@@ -35,6 +37,7 @@ typedef enum pl_cast_rule {
     PL_CAST_LOWER,   /* bf16 or fp16 */
     PL_CAST_FLOAT,   /* fp32 */
     PL_CAST_PROMOTE, /* the widest of its arguments */
+    PL_CAST_RESULT,  /* its result is fp32, its arguments are left alone */
 } pl_cast_rule;
 
 struct pl_operator {
@@ -57,8 +60,6 @@ pl_run pl_run_by_rule;
 /* The backward of a row: fn->rule is its backward string. */
 pl_backward pl_rule_backward;
 
-/* Whether autograd sees value as a view of another tensor. */
-bool pl_is_view(const pl_value *value);
 /* Tells fn, a pl_rule_backward over self first, that it changed self in place: a view's gradient goes by way of its
  * base. */
 void pl_fn_in_place(pl_eager *e, pl_fn *fn, const pl_value *self);
@@ -111,18 +112,19 @@ pl_value *pl_mse(pl_eager *e, pl_value *input, pl_value *target);
 
 /* Rules with code of their own, by file. */
 extern pl_run pl_run_view, pl_run_permute, pl_run_expand, pl_run_slice, pl_run_select, pl_run_split,
-    pl_run_unbind, pl_run_to, pl_run_contiguous, pl_run_alias, pl_run_detach, pl_run_clone, pl_run_strided;
+    pl_run_unbind, pl_run_to, pl_run_contiguous, pl_run_alias, pl_run_detach, pl_run_clone, pl_run_strided,
+    pl_run_part_of_complex;
 extern pl_run pl_run_linear, pl_run_matmul, pl_run_mm, pl_run_bmm, pl_run_addmm, pl_run_baddbmm,
     pl_run_einsum;
 extern pl_run pl_run_convolution;
 extern pl_run pl_run_batch_norm, pl_run_layer_norm, pl_run_group_norm, pl_run_rms_norm,
     pl_run_instance_norm;
-extern pl_run pl_run_attention, pl_run_recurrent;
+extern pl_run pl_run_attention, pl_run_recurrent, pl_run_cell;
 extern pl_run pl_run_dropout, pl_run_feature_dropout, pl_run_softmax, pl_run_embedding, pl_run_cat,
     pl_run_stack, pl_run_mean, pl_run_sum, pl_run_adaptive_pool, pl_run_cross_entropy, pl_run_nll_loss,
     pl_run_prelu, pl_run_pad, pl_run_copy, pl_run_make, pl_run_nothing, pl_run_loss,
     pl_run_index, pl_run_many, pl_run_keep_input, pl_run_roll, pl_run_diff, pl_run_values_and_indices,
-    pl_run_views, pl_run_clamp;
+    pl_run_views, pl_run_clamp, pl_run_index_put, pl_run_margin_loss, pl_run_made_loss;
 extern pl_run pl_run_norm, pl_run_var_mean, pl_run_embedding_bag;
 extern pl_run pl_run_bilinear, pl_run_cdist, pl_run_cosine, pl_run_pairwise, pl_run_columns, pl_run_grid_sample,
     pl_run_affine_grid, pl_run_rfft, pl_run_weight_norm;

@@ -1,13 +1,14 @@
 /* operators: the table. See operator.h for what a row says and how its strings are read.
  *
- * Sources name files of PyTorch 2.11: derivatives.yaml is tools/autograd/derivatives.yaml (formulas in
- * torch/csrc/autograd/FunctionsManual.cpp), the rest lie under aten/src/ATen/native. Autocast's lists are those of
- * aten/src/ATen/autocast_mode.h. Rows are sorted by name (strcmp), which a test holds; a new operator is one row
- * and one test. */
+ * Sources name files of PyTorch 2.11: derivatives.yaml is tools/autograd/derivatives.yaml (formulas
+ * in torch/csrc/autograd/FunctionsManual.cpp), the rest lie under aten/src/ATen/native. Autocast's
+ * lists are those of aten/src/ATen/autocast_mode.h. Rows are sorted by name (strcmp), which a test
+ * holds; a new operator is one row and one test. */
 #include "tape/operator.h"
 
 #include <string.h>
 
+/* clang-format off */
 static const pl_operator operators[] = {
     {.name = "__and__", .forward = "o", .source = "no gradient"},
     {.name = "__lshift__", .forward = "o", .source = "no gradient"},
@@ -37,7 +38,7 @@ static const pl_operator operators[] = {
     {.name = "_thnn_fused_lstm_cell", .run = pl_run_many, .autocast = PL_CAST_LOWER, .source = "RNN.cpp, on the safe side"},
     {.name = "_to_copy", .run = pl_run_to, .source = "TensorConversions.cpp"},
     {.name = "_unique2", .run = pl_run_make, .source = "no gradient"},
-    {.name = "_unsafe_index_put", .run = pl_run_many, .source = "derivatives.yaml"},
+    {.name = "_unsafe_index_put", .run = pl_run_index_put, .source = "derivatives.yaml"},
     {.name = "_unsafe_view", .run = pl_run_view, .source = "TensorShape.cpp"},
     {.name = "_upsample_bicubic2d_aa", .autocast = PL_CAST_FLOAT, .forward = "o", .backward = ":N", .source = "derivatives.yaml"},
     {.name = "_upsample_bilinear2d_aa", .autocast = PL_CAST_FLOAT, .forward = "o", .backward = ":N", .source = "derivatives.yaml"},
@@ -96,8 +97,8 @@ static const pl_operator operators[] = {
     {.name = "bernoulli_", .run = pl_run_alias, .source = "in place, no gradient"},
     {.name = "bfloat16", .run = pl_run_to, .source = "TensorConversions.cpp"},
     {.name = "bilinear", .run = pl_run_bilinear, .source = "Linear.cpp: _trilinear"},
-    {.name = "binary_cross_entropy", .run = pl_run_loss, .forward = "ot", .backward = "ab:N|ab:N", .source = "derivatives.yaml"},
-    {.name = "binary_cross_entropy_with_logits", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "ott", .backward = "ab:ttN|ab:tN", .source = "derivatives.yaml"},
+    {.name = "binary_cross_entropy", .run = pl_run_loss, .forward = "R", .backward = "ab:N|ab:N", .source = "cuda/Loss.cu"},
+    {.name = "binary_cross_entropy_with_logits", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "tto", .backward = "ab:N|ab:tN", .source = "Loss.cpp"},
     {.name = "bincount", .run = pl_run_make, .source = "no gradient"},
     {.name = "bitwise_and", .forward = "o", .source = "no gradient"},
     {.name = "bitwise_left_shift", .forward = "o", .source = "no gradient"},
@@ -141,17 +142,17 @@ static const pl_operator operators[] = {
     {.name = "copysign", .backward = "ar:tn|", .source = "derivatives.yaml"},
     {.name = "cos", .backward = "a:ttn", .source = "derivatives.yaml"},
     {.name = "cosh", .autocast = PL_CAST_FLOAT, .backward = "a:tn", .source = "derivatives.yaml"},
-    {.name = "cosine_embedding_loss", .run = pl_run_many, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
+    {.name = "cosine_embedding_loss", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
     {.name = "cosine_similarity", .run = pl_run_cosine, .source = "Distance.cpp"},
     {.name = "count_nonzero", .forward = "o", .source = "no gradient"},
     {.name = "cross", .forward = "o", .backward = "b:n|a:n", .source = "derivatives.yaml"},
     {.name = "cross_entropy_loss", .run = pl_run_cross_entropy, .source = "derivatives.yaml"},
     {.name = "ctc_loss", .run = pl_run_many, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
     {.name = "cudnn_batch_norm", .run = pl_run_batch_norm, .source = "Normalization.cpp"},
-    {.name = "cummax", .forward = "o", .backward = "x:N", .source = "derivatives.yaml"},
-    {.name = "cummin", .forward = "o", .backward = "x:N", .source = "derivatives.yaml"},
-    {.name = "cumprod", .autocast = PL_CAST_FLOAT, .forward = "o", .backward = "ar:tms1ttt22n", .source = "derivatives.yaml"},
-    {.name = "cumsum", .autocast = PL_CAST_FLOAT, .forward = "o", .backward = ":ttn", .source = "derivatives.yaml"},
+    {.name = "cummax", .forward = "oi", .backward = "ax:N", .source = "derivatives.yaml"},
+    {.name = "cummin", .forward = "oi", .backward = "ax:N", .source = "derivatives.yaml"},
+    {.name = "cumprod", .autocast = PL_CAST_RESULT, .forward = "co", .backward = "ar:tms1ttt22n", .source = "derivatives.yaml"},
+    {.name = "cumsum", .autocast = PL_CAST_RESULT, .forward = "co", .backward = ":ttn", .source = "derivatives.yaml"},
     {.name = "detach", .run = pl_run_detach, .source = "TensorShape.cpp"},
     {.name = "detach_", .run = pl_run_detach, .source = "TensorShape.cpp"},
     {.name = "detach_copy", .run = pl_run_detach, .source = "TensorShape.cpp"},
@@ -224,10 +225,10 @@ static const pl_operator operators[] = {
     {.name = "frac", .backward = ":g", .source = "derivatives.yaml"},
     {.name = "fractional_max_pool2d", .forward = "oi", .backward = "ax:N", .source = "derivatives.yaml"},
     {.name = "fractional_max_pool3d", .forward = "oi", .backward = "ax:N", .source = "derivatives.yaml"},
-    {.name = "frobenius_norm", .run = pl_run_norm, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
+    {.name = "frobenius_norm", .run = pl_run_norm, .autocast = PL_CAST_RESULT, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
     {.name = "full", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "full_like", .run = pl_run_make, .source = "TensorFactories.cpp"},
-    {.name = "gather", .forward = "o", .backward = "ac:N", .source = "derivatives.yaml"},
+    {.name = "gather", .forward = "o", .backward = "ca:N", .source = "derivatives.yaml"},
     {.name = "gaussian_nll_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "ott", .backward = "ab:ttN|ab:N", .source = "derivatives.yaml"},
     {.name = "ge", .forward = "o", .source = "no gradient"},
     {.name = "gelu", .backward = "a:n", .source = "derivatives.yaml"},
@@ -241,7 +242,7 @@ static const pl_operator operators[] = {
     {.name = "grid_sampler_3d", .run = pl_run_grid_sample, .source = "cuda/GridSampler.cu"},
     {.name = "group_norm", .run = pl_run_group_norm, .autocast = PL_CAST_FLOAT, .source = "group_norm.cpp"},
     {.name = "gru", .run = pl_run_recurrent, .autocast = PL_CAST_LOWER, .source = "cudnn/RNN.cpp"},
-    {.name = "gru_cell", .run = pl_run_many, .autocast = PL_CAST_LOWER, .source = "RNN.cpp, on the safe side"},
+    {.name = "gru_cell", .run = pl_run_cell, .autocast = PL_CAST_LOWER, .source = "RNN.cpp"},
     {.name = "gt", .forward = "o", .source = "no gradient"},
     {.name = "half", .run = pl_run_to, .source = "TensorConversions.cpp"},
     {.name = "hamming_window", .run = pl_run_make, .source = "TensorFactories.cpp"},
@@ -254,20 +255,20 @@ static const pl_operator operators[] = {
     {.name = "hardtanh", .backward = "a:n", .source = "derivatives.yaml"},
     {.name = "hardtanh_", .run = pl_run_keep_input, .backward = "a:n", .source = "VariableType: the input is cloned for the formula"},
     {.name = "heaviside", .forward = "o", .source = "no gradient"},
-    {.name = "hinge_embedding_loss", .run = pl_run_many, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
+    {.name = "hinge_embedding_loss", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
     {.name = "histc", .run = pl_run_make, .source = "no gradient"},
     {.name = "hsplit", .run = pl_run_split, .source = "TensorShape.cpp; split_backward joins the gradients"},
     {.name = "hstack", .run = pl_run_cat, .source = "derivatives.yaml"},
-    {.name = "huber_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "ot", .backward = "ab:N|ab:N", .source = "derivatives.yaml"},
+    {.name = "huber_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "to", .backward = "ab:N|ab:N", .source = "Loss.cpp"},
     {.name = "hypot", .backward = "abr:tn|abr:tn", .source = "derivatives.yaml"},
     {.name = "im2col", .run = pl_run_columns, .source = "cuda/Im2Col.cu, cuda/Col2Im.cu"},
-    {.name = "imag", .run = pl_run_view, .source = "TensorShape.cpp"},
+    {.name = "imag", .run = pl_run_part_of_complex, .source = "TensorShape.cpp"},
     {.name = "index", .run = pl_run_index, .source = "derivatives.yaml"},
     {.name = "index_add", .forward = "o", .backward = ":g|||cd:N", .source = "derivatives.yaml"},
     {.name = "index_copy", .forward = "o", .backward = "c:n|||cd:N", .source = "derivatives.yaml"},
     {.name = "index_fill", .forward = "o", .backward = "c:n", .source = "derivatives.yaml"},
-    {.name = "index_put", .run = pl_run_many, .source = "derivatives.yaml"},
-    {.name = "index_put_", .run = pl_run_copy, .source = "derivatives.yaml"},
+    {.name = "index_put", .run = pl_run_index_put, .source = "derivatives.yaml"},
+    {.name = "index_put_", .run = pl_run_index_put, .source = "derivatives.yaml"},
     {.name = "index_select", .forward = "o", .backward = "c:N", .source = "derivatives.yaml"},
     {.name = "inner", .run = pl_run_matmul, .autocast = PL_CAST_LOWER, .source = "LinearAlgebra.cpp"},
     {.name = "instance_norm", .run = pl_run_instance_norm, .source = "Normalization.cpp"},
@@ -282,10 +283,10 @@ static const pl_operator operators[] = {
     {.name = "isposinf", .forward = "o", .source = "no gradient"},
     {.name = "istft", .autocast = PL_CAST_FLOAT, .forward = "ot", .backward = ":TN", .source = "SpectralOps.cpp, on the safe side"},
     {.name = "item", .run = pl_run_nothing, .source = "no tensors"},
-    {.name = "kl_div", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "ottt", .backward = "ab:TN|ab:tN", .source = "derivatives.yaml"},
+    {.name = "kl_div", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
     {.name = "kron", .forward = "o", .backward = "b:tN|a:tN", .source = "derivatives.yaml"},
     {.name = "kthvalue", .run = pl_run_values_and_indices, .source = "derivatives.yaml"},
-    {.name = "l1_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "ot", .backward = "ab:ttN|ab:ttN", .source = "derivatives.yaml"},
+    {.name = "l1_loss", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
     {.name = "layer_norm", .run = pl_run_layer_norm, .autocast = PL_CAST_FLOAT, .source = "layer_norm.cpp"},
     {.name = "ldexp", .backward = "b:tn|", .source = "derivatives.yaml"},
     {.name = "le", .forward = "o", .source = "no gradient"},
@@ -299,10 +300,10 @@ static const pl_operator operators[] = {
     {.name = "lift_fresh", .run = pl_run_alias, .source = "TensorShape.cpp"},
     {.name = "lift_fresh_copy", .run = pl_run_alias, .source = "TensorShape.cpp"},
     {.name = "linalg_cross", .forward = "o", .backward = "b:n|a:n", .source = "derivatives.yaml"},
-    {.name = "linalg_matrix_norm", .run = pl_run_norm, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
-    {.name = "linalg_norm", .run = pl_run_norm, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
+    {.name = "linalg_matrix_norm", .run = pl_run_norm, .autocast = PL_CAST_RESULT, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
+    {.name = "linalg_norm", .run = pl_run_norm, .autocast = PL_CAST_RESULT, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
     {.name = "linalg_vecdot", .autocast = PL_CAST_LOWER, .forward = "o", .backward = "b:N|a:N", .source = "derivatives.yaml"},
-    {.name = "linalg_vector_norm", .run = pl_run_norm, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
+    {.name = "linalg_vector_norm", .run = pl_run_norm, .autocast = PL_CAST_RESULT, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
     {.name = "linear", .run = pl_run_linear, .autocast = PL_CAST_LOWER, .source = "Linear.cpp"},
     {.name = "linspace", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "local_response_norm", .forward = "ottt", .backward = "a:tttN", .source = "derivatives.yaml"},
@@ -322,16 +323,16 @@ static const pl_operator operators[] = {
     {.name = "logit", .backward = "a:n", .source = "derivatives.yaml"},
     {.name = "logsigmoid", .backward = "a:n", .source = "derivatives.yaml"},
     {.name = "logspace", .run = pl_run_make, .source = "TensorFactories.cpp"},
-    {.name = "logsumexp", .forward = "ttb11To", .backward = "ar:TTN", .source = "derivatives.yaml"},
+    {.name = "logsumexp", .autocast = PL_CAST_FLOAT, .forward = "ttb11To", .backward = "ar:TTN", .source = "derivatives.yaml"},
     {.name = "lp_pool1d", .forward = "ot", .backward = "ar:TTN", .source = "derivatives.yaml"},
     {.name = "lp_pool2d", .forward = "ot", .backward = "ar:TTN", .source = "derivatives.yaml"},
     {.name = "lp_pool3d", .forward = "ot", .backward = "ar:TTN", .source = "derivatives.yaml"},
     {.name = "lstm", .run = pl_run_recurrent, .autocast = PL_CAST_LOWER, .source = "cudnn/RNN.cpp"},
-    {.name = "lstm_cell", .run = pl_run_many, .autocast = PL_CAST_LOWER, .source = "RNN.cpp, on the safe side"},
+    {.name = "lstm_cell", .run = pl_run_cell, .autocast = PL_CAST_LOWER, .source = "RNN.cpp"},
     {.name = "lt", .forward = "o", .source = "no gradient"},
     {.name = "mH", .run = pl_run_permute, .forward = "m", .source = "TensorShape.cpp"},
     {.name = "mT", .run = pl_run_permute, .forward = "m", .source = "TensorShape.cpp"},
-    {.name = "margin_ranking_loss", .run = pl_run_many, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
+    {.name = "margin_ranking_loss", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
     {.name = "masked_fill", .forward = "o", .backward = "b:n|", .source = "derivatives.yaml"},
     {.name = "masked_fill_", .forward = "o", .backward = "b:n|", .source = "derivatives.yaml"},
     {.name = "masked_scatter", .forward = "o", .backward = "b:n||b:N", .source = "derivatives.yaml"},
@@ -363,10 +364,10 @@ static const pl_operator operators[] = {
     {.name = "mode", .run = pl_run_values_and_indices, .source = "derivatives.yaml"},
     {.name = "moveaxis", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "movedim", .run = pl_run_permute, .source = "TensorShape.cpp"},
-    {.name = "mse_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "ot", .backward = "ab:N|ab:N", .source = "derivatives.yaml"},
+    {.name = "mse_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "O", .backward = "ab:N|ab:N", .source = "Loss.cpp"},
     {.name = "mul", .backward = "b:n|a:n", .source = "derivatives.yaml"},
-    {.name = "multi_margin_loss", .run = pl_run_many, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
-    {.name = "multilabel_margin_loss", .run = pl_run_many, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
+    {.name = "multi_margin_loss", .run = pl_run_margin_loss, .autocast = PL_CAST_FLOAT, .source = "cuda/MultiMarginLoss.cu"},
+    {.name = "multilabel_margin_loss", .run = pl_run_margin_loss, .autocast = PL_CAST_FLOAT, .source = "cuda/MultiMarginLoss.cu"},
     {.name = "multinomial", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "multiply", .backward = "b:n|a:n", .source = "derivatives.yaml"},
     {.name = "mv", .run = pl_run_matmul, .autocast = PL_CAST_LOWER, .source = "LinearAlgebra.cpp"},
@@ -395,7 +396,7 @@ static const pl_operator operators[] = {
     {.name = "nll_loss_forward", .run = pl_run_nll_loss, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
     {.name = "nll_loss_nd", .run = pl_run_nll_loss, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
     {.name = "nonzero", .run = pl_run_make, .source = "no gradient"},
-    {.name = "norm", .run = pl_run_norm, .autocast = PL_CAST_FLOAT, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
+    {.name = "norm", .run = pl_run_norm, .autocast = PL_CAST_RESULT, .forward = "o", .source = "derivatives.yaml: norm_backward by p"},
     {.name = "normal", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "normal_", .run = pl_run_alias, .source = "in place, no gradient"},
     {.name = "not_equal", .forward = "o", .source = "no gradient"},
@@ -410,14 +411,14 @@ static const pl_operator operators[] = {
     {.name = "permute", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "pixel_shuffle", .forward = "o", .backward = ":N", .source = "derivatives.yaml"},
     {.name = "pixel_unshuffle", .forward = "o", .backward = ":N", .source = "derivatives.yaml"},
-    {.name = "poisson_nll_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "ott", .backward = "ab:ttN|ab:N", .source = "derivatives.yaml"},
+    {.name = "poisson_nll_loss", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
     {.name = "polar", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "positive", .backward = ":g", .source = "derivatives.yaml"},
     {.name = "pow", .autocast = PL_CAST_FLOAT, .backward = "a:ttn|br:tttn", .source = "derivatives.yaml"},
     {.name = "pow.Scalar", .autocast = PL_CAST_FLOAT, .backward = "|r:tn", .source = "derivatives.yaml"},
     {.name = "pow.Tensor_Tensor", .autocast = PL_CAST_FLOAT, .backward = "ab:ttttsmn|abr:mmm22ttstn", .source = "derivatives.yaml"},
     {.name = "prelu", .run = pl_run_prelu, .autocast = PL_CAST_LOWER, .source = "Activation.cpp"},
-    {.name = "prod", .autocast = PL_CAST_FLOAT, .forward = "o", .backward = "ar:TN", .source = "derivatives.yaml"},
+    {.name = "prod", .autocast = PL_CAST_RESULT, .forward = "o", .backward = "ar:cMiI1s1QN", .source = "derivatives.yaml"},
     {.name = "rand", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "rand_like", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "randint", .run = pl_run_make, .source = "TensorFactories.cpp"},
@@ -427,7 +428,7 @@ static const pl_operator operators[] = {
     {.name = "random_", .run = pl_run_alias, .source = "in place, no gradient"},
     {.name = "randperm", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "ravel", .run = pl_run_view, .source = "TensorShape.cpp"},
-    {.name = "real", .run = pl_run_view, .source = "TensorShape.cpp"},
+    {.name = "real", .run = pl_run_part_of_complex, .source = "TensorShape.cpp"},
     {.name = "reciprocal", .autocast = PL_CAST_FLOAT, .backward = "r:ttn", .source = "derivatives.yaml"},
     {.name = "record_stream", .run = pl_run_nothing, .source = "no tensors"},
     {.name = "reflection_pad1d", .forward = "o", .backward = "a:N", .source = "derivatives.yaml"},
@@ -452,9 +453,9 @@ static const pl_operator operators[] = {
     {.name = "resolve_neg", .run = pl_run_alias, .source = "TensorShape.cpp"},
     {.name = "rms_norm", .run = pl_run_rms_norm, .source = "layer_norm.cpp"},
     {.name = "rnn_relu", .run = pl_run_recurrent, .autocast = PL_CAST_LOWER, .source = "cudnn/RNN.cpp"},
-    {.name = "rnn_relu_cell", .run = pl_run_many, .autocast = PL_CAST_LOWER, .source = "RNN.cpp, on the safe side"},
+    {.name = "rnn_relu_cell", .run = pl_run_cell, .autocast = PL_CAST_LOWER, .source = "RNN.cpp"},
     {.name = "rnn_tanh", .run = pl_run_recurrent, .autocast = PL_CAST_LOWER, .source = "cudnn/RNN.cpp"},
-    {.name = "rnn_tanh_cell", .run = pl_run_many, .autocast = PL_CAST_LOWER, .source = "RNN.cpp, on the safe side"},
+    {.name = "rnn_tanh_cell", .run = pl_run_cell, .autocast = PL_CAST_LOWER, .source = "RNN.cpp"},
     {.name = "roll", .run = pl_run_roll, .source = "Roll.cpp: one copy a dimension"},
     {.name = "rot90", .forward = "o", .backward = ":n", .source = "derivatives.yaml"},
     {.name = "round", .backward = ":n", .source = "derivatives.yaml: zeros"},
@@ -467,7 +468,7 @@ static const pl_operator operators[] = {
     {.name = "scaled_dot_product_attention", .run = pl_run_attention, .autocast = PL_CAST_LOWER, .source = "transformers/attention.cpp"},
     {.name = "scatter", .forward = "o", .backward = "c:n|||c:N", .source = "derivatives.yaml"},
     {.name = "scatter_add", .autocast = PL_CAST_PROMOTE, .forward = "o", .backward = ":g|||c:N", .source = "derivatives.yaml"},
-    {.name = "scatter_reduce", .forward = "o", .backward = "acdr:g|||acdr:N", .source = "derivatives.yaml"},
+    {.name = "scatter_reduce", .forward = "o", .backward = "cadr:g|||cadr:N", .source = "derivatives.yaml"},
     {.name = "searchsorted", .run = pl_run_make, .source = "no gradient"},
     {.name = "select", .run = pl_run_select, .source = "TensorShape.cpp; select_backward"},
     {.name = "select_scatter", .forward = "o", .backward = ":n|:N", .source = "derivatives.yaml"},
@@ -487,8 +488,8 @@ static const pl_operator operators[] = {
     {.name = "size", .run = pl_run_nothing, .source = "no tensors"},
     {.name = "slice", .run = pl_run_slice, .source = "TensorShape.cpp; slice_backward"},
     {.name = "slice_scatter", .forward = "o", .backward = ":n|:N", .source = "derivatives.yaml"},
-    {.name = "smooth_l1_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "ot", .backward = "ab:N|ab:N", .source = "derivatives.yaml"},
-    {.name = "soft_margin_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "ot", .backward = "ab:N|ab:N", .source = "derivatives.yaml"},
+    {.name = "smooth_l1_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "O", .backward = "ab:N|ab:N", .source = "Loss.cpp"},
+    {.name = "soft_margin_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "R", .backward = "ab:TTT22N|ab:TTT22N", .source = "Loss.cpp"},
     {.name = "softmax", .run = pl_run_softmax, .autocast = PL_CAST_FLOAT, .source = "SoftMax.cpp"},
     {.name = "softmin", .run = pl_run_softmax, .autocast = PL_CAST_FLOAT, .source = "SoftMax.cpp"},
     {.name = "softplus", .autocast = PL_CAST_FLOAT, .backward = "a:n", .source = "derivatives.yaml"},
@@ -502,7 +503,7 @@ static const pl_operator operators[] = {
     {.name = "split_with_sizes", .run = pl_run_split, .source = "TensorShape.cpp; split_backward joins the gradients"},
     {.name = "sqrt", .backward = "r:tn", .source = "derivatives.yaml"},
     {.name = "sqrt_", .backward = "r:tn", .source = "derivatives.yaml"},
-    {.name = "square", .backward = "a:ttn", .source = "pow of 2"},
+    {.name = "square", .autocast = PL_CAST_FLOAT, .backward = "a:ttn", .source = "pow of 2"},
     {.name = "squeeze", .run = pl_run_view, .source = "TensorShape.cpp"},
     {.name = "squeeze_", .run = pl_run_view, .source = "TensorShape.cpp"},
     {.name = "stack", .run = pl_run_stack, .autocast = PL_CAST_PROMOTE, .source = "derivatives.yaml"},
@@ -511,7 +512,7 @@ static const pl_operator operators[] = {
     {.name = "stft", .autocast = PL_CAST_FLOAT, .forward = "ot", .backward = ":TN", .source = "SpectralOps.cpp, on the safe side"},
     {.name = "sub", .backward = ":g|:n", .source = "derivatives.yaml"},
     {.name = "subtract", .backward = ":g|:g", .source = "derivatives.yaml"},
-    {.name = "sum", .run = pl_run_sum, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
+    {.name = "sum", .run = pl_run_sum, .autocast = PL_CAST_RESULT, .source = "derivatives.yaml"},
     {.name = "swapaxes", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "swapdims", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "sym_constrain_range", .run = pl_run_nothing, .source = "no tensors"},
@@ -523,7 +524,7 @@ static const pl_operator operators[] = {
     {.name = "t", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "t_", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "take", .forward = "o", .backward = "b:N", .source = "derivatives.yaml"},
-    {.name = "take_along_dim", .forward = "io", .backward = "ax:N", .source = "derivatives.yaml"},
+    {.name = "take_along_dim", .forward = "io", .backward = "xa:N", .source = "derivatives.yaml"},
     {.name = "tan", .autocast = PL_CAST_FLOAT, .backward = "r:ttn", .source = "derivatives.yaml"},
     {.name = "tanh", .backward = "r:n", .source = "derivatives.yaml"},
     {.name = "tanh_", .backward = "r:n", .source = "derivatives.yaml"},
@@ -536,11 +537,13 @@ static const pl_operator operators[] = {
     {.name = "to", .run = pl_run_to, .source = "TensorConversions.cpp"},
     {.name = "topk", .run = pl_run_values_and_indices, .source = "derivatives.yaml"},
     {.name = "trace", .forward = "o", .backward = ":N", .source = "derivatives.yaml"},
+    {.name = "transformers.bloom_gelu", .forward = "ttto", .backward = "a:TTTTT----TN", .source = "modeling_bloom.py: GeLUFunction, an autograd function of its own"},
+    {.name = "transformers.grouped_mm_fallback", .backward = "b:N|a:N", .source = "integrations/moe.py; eager mode: _grouped_mm"},
     {.name = "transpose", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "transpose_", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "tril", .forward = "o", .backward = ":n", .source = "derivatives.yaml"},
     {.name = "tril_indices", .run = pl_run_make, .source = "TensorFactories.cpp"},
-    {.name = "triplet_margin_loss", .run = pl_run_many, .autocast = PL_CAST_FLOAT, .source = "derivatives.yaml"},
+    {.name = "triplet_margin_loss", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
     {.name = "triu", .forward = "o", .backward = ":n", .source = "derivatives.yaml"},
     {.name = "triu_indices", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "true_divide", .backward = "b:n|ab:tttn", .source = "derivatives.yaml"},
@@ -583,6 +586,7 @@ static const pl_operator operators[] = {
     {.name = "zeros", .run = pl_run_make, .source = "TensorFactories.cpp"},
     {.name = "zeros_like", .run = pl_run_make, .source = "TensorFactories.cpp"},
 };
+/* clang-format on */
 
 enum { OPERATOR_COUNT = sizeof operators / sizeof *operators };
 
@@ -598,16 +602,20 @@ static const pl_operator *find(const char *text, size_t length) {
         int order = strncmp(operators[middle].name, text, length);
         if (order == 0 && operators[middle].name[length] != 0) order = 1;
         if (order == 0) return &operators[middle];
-        if (order < 0) low = middle + 1;
-        else high = middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return NULL;
 }
 
-/* "aten.add_.Tensor": name "add_", overload "Tensor". Other namespaces have no rows. */
+/* "aten.add_.Tensor": name "add_", overload "Tensor". Rows of other namespaces name them
+ * ("transformers.x"). */
 static const char *name_of(const char *target, size_t *length) {
-    if (strncmp(target, "aten.", 5) != 0) return NULL;
-    const char *name = target + 5, *dot = strchr(name, '.');
+    bool aten = strncmp(target, "aten.", 5) == 0;
+    const char *name = aten ? target + 5 : target,
+               *dot = aten ? strchr(name, '.') : strrchr(name, '.');
     *length = dot ? (size_t)(dot - name) : strlen(name);
     return name;
 }

@@ -1,40 +1,69 @@
 /* optimizer: see optimizer.h.
  *
- * Rules read in torch/optim (2.11): the default implementation on CUDA is foreach, which works on all
- * parameters at once and so holds whole sets of temporaries; fused works in place and keeps its step counters on
- * the card. Adam, AdamW, SGD, RMSprop and Adagrad were checked against allocator traces (2026-11-15).
+ * Rules read in torch/optim (2.11): the default implementation on CUDA is foreach, which works on
+ * all parameters at once and so holds whole sets of temporaries; fused works in place and keeps its
+ * step counters on the card. Checked against allocator traces (nopt-*-mlp; 2026-11-15, PyTorch
+ * 2.11, H200).
  *
- *   state  p a tensor like the parameter   s a float32 scalar on the card   r c a row and a column factor for
- *          parameters of two and more dimensions, a whole tensor for vectors   f like p, made by cloning the
- *          gradient in the first step
- *   step   P a whole set of temporaries like the parameters, kept to the end of the step
- *          - frees the oldest set
- *          q one temporary like the parameter at a time */
+ *   state  p    a tensor like the parameter
+ *          f    the same, made by cloning the gradient in the first step
+ *          s    a float32 scalar on the card
+ *          r c  a row and a column factor of parameters of two and more dimensions; of vectors r
+ *               is a whole tensor and c nothing
+ *   step   P    a whole set of temporaries like the parameters, kept to the end of the step
+ *          -    frees the oldest set
+ *          (..) for one parameter after another:
+ *               n     a temporary like the parameter
+ *               b     the same as bool
+ *               s     a float32 scalar
+ *               1..9  frees the newest, the one before it, ...
+ *               k     a Python name takes the newest, and drops what it held for the one before
+ *               S     makes the state, in the first step
+ *          F M  the loops of Adafactor and Muon, below */
 #include "tape/optimizer.h"
 
 #include <string.h>
 
 static const pl_optimizer optimizers[] = {
-    {"sgd", "", "", false, false, "sgd.py: _foreach_add_ in place"},
-    {"sgd-fused", "", "", false, false, "sgd.py: _fused_sgd_"},
-    {"sgd-momentum", "f", "", false, false, "sgd.py: the first momentum_buffer is the gradient's clone"},
-    {"sgd-momentum-fused", "f", "", false, false, "sgd.py: _fused_sgd_"},
-    {"adam", "pp", "P", false, false, "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"adam-fused", "spp", "", false, false, "adam.py: _fused_adam_"},
-    {"adamw", "pp", "P", false, false, "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"adamw-fused", "spp", "", false, false, "adam.py: _fused_adamw_"},
-    {"rmsprop", "p", "P", false, false, "rmsprop.py: square_avg; _foreach_sqrt"},
-    {"adagrad", "p", "PP", true, false, "adagrad.py: sum, made with the optimizer; _foreach_sqrt, _foreach_mul"},
-    {"adagrad-fused", "p", "", true, false, "adagrad.py: _fused_adagrad_"},
-    {"adadelta", "pp", "PP", false, false, "adadelta.py: square_avg, acc_delta; two _foreach_add"},
-    {"adamax", "pp", "P", false, false, "adamax.py: exp_avg, exp_inf; _foreach_abs"},
-    {"nadam", "pp", "P", false, false, "nadam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"radam", "pp", "P", false, false, "radam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"adafactor", "rc", "q", false, true, "_adafactor.py: row_var and col_var or variance; one by one unless foreach is set"},
-    {"asgd", "pss", "P-P-", false, false, "asgd.py: ax, mu, eta; _foreach_add, _foreach_sub"},
-    {"rprop", "pp", "P-P", false, false, "rprop.py: prev, step_size; signs, then grad_signs"},
-    {"lion", "p", "q", false, true, "Chen et al. 2023, the reference loop: one update tensor at a time"},
-    {"none", "", "", false, false, "no training"},
+    {"sgd", "", "", false, "sgd.py: _foreach_add_ in place"},
+    {"sgd-decay", "", "P", false, "sgd.py: gradients plus decayed parameters, _foreach_add"},
+    {"sgd-fused", "", "", false, "sgd.py: _fused_sgd_, no momentum"},
+    {"sgd-momentum", "f", "", false, "sgd.py: the first momentum_buffer is the gradient's clone"},
+    {"sgd-momentum-decay", "f", "P", false,
+     "sgd.py: gradients plus decayed parameters, _foreach_add"},
+    {"sgd-momentum-fused", "f", "", false,
+     "sgd.py: _fused_sgd_ (nopt-sgd-fused-mlp, which has momentum)"},
+    {"sgd-nesterov", "f", "P", false, "sgd.py: with weight decay (nopt-sgd-nesterov-mlp)"},
+    {"adam", "pp", "P", false, "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"adam-decay", "pp", "P-P", false,
+     "adam.py: gradients plus decayed parameters first (nopt-adam-decay-mlp)"},
+    {"adam-fused", "spp", "", false, "adam.py: _fused_adam_"},
+    {"adam-single", "pp", "(nn2k)", false,
+     "adam.py: foreach=False; sqrt, then denom (nopt-adam-single-mlp)"},
+    {"adamw", "pp", "P", false, "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"adamw-amsgrad", "ppp", "P", false, "adam.py: and max_exp_avg_sq (nopt-adamw-amsgrad-mlp)"},
+    {"adamw-fused", "spp", "", false, "adam.py: _fused_adamw_"},
+    {"adamw-single", "pp", "(nn2k)", false, "adam.py: foreach=False (nopt-adamw-single-mlp)"},
+    {"rmsprop", "p", "P", false, "rmsprop.py: square_avg; _foreach_sqrt"},
+    {"rmsprop-centered", "ppp", "P", false,
+     "rmsprop.py: with momentum; square_avg, momentum_buffer, grad_avg"},
+    {"adagrad", "p", "PP", true,
+     "adagrad.py: sum, made with the optimizer; _foreach_sqrt, _foreach_mul"},
+    {"adagrad-fused", "p", "", true, "adagrad.py: _fused_adagrad_"},
+    {"adadelta", "pp", "PP-", false, "adadelta.py: square_avg, acc_delta; two _foreach_add"},
+    {"adamax", "pp", "P", false, "adamax.py: exp_avg, exp_inf; _foreach_abs"},
+    {"nadam", "pp", "P", false, "nadam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"radam", "pp", "P", false, "radam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"adafactor", "rc", "F", false,
+     "_adafactor.py: row_var and col_var or variance; one by one unless foreach is set"},
+    {"asgd", "sssp", "P-P-", false, "asgd.py: step, mu, eta, ax; _foreach_add, _foreach_sub"},
+    {"rprop", "pp", "P(b1b1b1)(bsn221)-P", false,
+     "rprop.py: prev, step_size; signs with three masks, gradients masked"},
+    {"lion", "p", "(Snnn32k)", false,
+     "Chen et al. 2023, the reference loop: the update is a sum of two products"},
+    {"muon", "p", "M", false,
+     "_muon.py: momentum_buffer; Newton-Schulz in bfloat16 (nopt-muon-mlp2d)"},
+    {"none", "", "", false, "no training"},
 };
 
 enum { OPTIMIZER_COUNT = sizeof optimizers / sizeof *optimizers };
@@ -49,7 +78,8 @@ const char *pl_optimizer_name(size_t index) {
     return index < OPTIMIZER_COUNT ? optimizers[index].name : NULL;
 }
 
-/* Row factor [.., m, 1] or column factor [.., 1, n] of a parameter; a vector has one whole tensor, in the row. */
+/* Row factor [.., m, 1] or column factor [.., 1, n] of a parameter; a vector has one whole tensor,
+ * in the row. */
 static pl_value *factor(pl_eager *e, const pl_value *p, bool row) {
     if (p->dims < 2) return row ? pl_new_like(e, p, (pl_dtype)p->dtype) : NULL;
     int64_t sizes[PL_MAX_DIMS];
@@ -64,26 +94,29 @@ static bool has_grad(const pl_leaf *leaf) {
 
 /* Of the part this rank keeps. */
 static int64_t leaf_bytes(const pl_leaf *leaf) {
-    return leaf->shard_elements ? leaf->shard_elements * pl_dtype_size(leaf->shard_dtype) : pl_value_bytes(leaf->value);
+    return leaf->shard_elements ? leaf->shard_elements * pl_dtype_size(leaf->shard_dtype)
+                                : pl_value_bytes(leaf->value);
 }
 
 /* State stays for ever: its storage is never dropped. */
-static void make_state(pl_eager *e, const pl_optimizer *optimizer) {
+static void make_leaf_state(pl_eager *e, const pl_optimizer *optimizer, const pl_leaf *leaf) {
     uint8_t kind = e->kind;
     e->kind = PL_OPTIMIZER;
-    e->what = optimizer->name;
-    for (int32_t i = 0; i < e->leaf_count; i++) {
-        const pl_leaf *leaf = &e->leaves[i];
-        if (!has_grad(leaf) && !optimizer->at_start) continue;
-        for (const char *s = optimizer->state; *s; s++) {
-            pl_value *made = *s == 's'                ? pl_new_flat(e, PL_DT_F32, -1)
-                             : *s == 'r' || *s == 'c' ? factor(e, leaf->value, *s == 'r')
-                             : leaf->shard_elements   ? pl_new_flat(e, leaf->shard_dtype, leaf->shard_elements)
-                                                      : pl_new_like(e, leaf->value, (pl_dtype)leaf->value->dtype);
-            if (made && made->storage->block) e->tape->blocks[made->storage->block].tensor = leaf->tensor;
-        }
+    for (const char *s = optimizer->state; *s; s++) {
+        pl_value *made = *s == 's' ? pl_new_flat(e, PL_DT_F32, -1)
+                         : *s == 'r' || *s == 'c'
+                             ? factor(e, leaf->value, *s == 'r')
+                             : pl_new_like(e, leaf->value, (pl_dtype)leaf->value->dtype);
+        if (made && made->storage->block)
+            e->tape->blocks[made->storage->block].tensor = leaf->tensor;
     }
     e->kind = kind;
+}
+
+static void make_state(pl_eager *e, const pl_optimizer *optimizer) {
+    e->what = optimizer->name;
+    for (int32_t i = 0; i < e->leaf_count; i++)
+        if (e->leaves[i].grad || optimizer->at_start) make_leaf_state(e, optimizer, &e->leaves[i]);
 }
 
 void pl_optimizer_make(pl_eager *e, const pl_optimizer *optimizer) {
@@ -110,8 +143,100 @@ static void free_set(pl_eager *e, set s) {
     for (int32_t i = e->leaf_count; s.blocks && i-- > 0;) pl_block_gone(e, s.blocks[i]);
 }
 
+/* ---- one parameter after another ---- */
+
+enum { MOST_HELD = 8 };
+
+/* Runs the program up to its ')' for each parameter. */
+static void run_loop(pl_eager *e, const pl_optimizer *optimizer, const char *program, bool first) {
+    int32_t named = 0;
+    for (int32_t i = 0; i < e->leaf_count; i++) {
+        const pl_leaf *leaf = &e->leaves[i];
+        if (!leaf->grad) continue;
+        int32_t held[MOST_HELD];
+        int count = 0;
+        for (const char *s = program; *s && *s != ')'; s++) {
+            if (*s == 'S') {
+                if (first) make_leaf_state(e, optimizer, leaf);
+            } else if (*s == 'k' && count > 0) {
+                pl_block_gone(e, named);
+                named = held[--count];
+            } else if (*s >= '1' && *s <= '9') {
+                int at = count - (*s - '0');
+                if (at < 0) continue;
+                pl_block_gone(e, held[at]);
+                for (count--; at < count; at++) held[at] = held[at + 1];
+            } else if (count < MOST_HELD) {
+                int64_t bytes = *s == 's'   ? 4
+                                : *s == 'b' ? leaf->value->elements
+                                            : pl_value_bytes(leaf->value);
+                held[count++] = pl_block_new(e, bytes);
+            }
+        }
+        while (count > 0) pl_block_gone(e, held[--count]);
+    }
+    pl_block_gone(e, named);
+}
+
+static void rename_to(pl_eager *e, int32_t *name, int32_t block) {
+    pl_block_gone(e, *name);
+    *name = block;
+}
+
+/* Adafactor: mean squares by row and by column, their product an estimate of the whole; for vectors
+ * the square and a copy of the variance. Names outlive the turn they were made in. */
+static void adafactor(pl_eager *e) {
+    int32_t row = 0, column = 0, square = 0, estimate = 0;
+    for (int32_t i = 0; i < e->leaf_count; i++) {
+        const pl_value *p = e->leaves[i].value;
+        if (!e->leaves[i].grad) continue;
+        int64_t bytes = pl_value_bytes(p), size = (int64_t)pl_dtype_size(p->dtype);
+        pl_reduce_scratch(e, p, ~0u, 4);
+        if (p->dims < 2) {
+            rename_to(e, &square, pl_block_new(e, bytes));
+        } else {
+            for (int k = 1; k <= 2; k++) {
+                int64_t lost = p->sizes[p->dims - k];
+                rename_to(e, k == 1 ? &row : &column,
+                          pl_block_new(e, lost ? p->elements / lost * size : 0));
+                pl_reduce_scratch(e, p, 1u << (p->dims - k), 4);
+            }
+        }
+        rename_to(e, &estimate, pl_block_new(e, bytes));
+    }
+    pl_block_gone(e, row);
+    pl_block_gone(e, column);
+    pl_block_gone(e, square);
+    pl_block_gone(e, estimate);
+}
+
+/* Muon: the update [m, n] and its copy in bfloat16; five turns of a Gram matrix of the shorter
+ * side, a polynomial of it, and its product with the copy, each replacing that of the turn before.
+ * Only matrices are trained so. */
+static void muon(pl_eager *e) {
+    enum { TURNS = 5, BF16 = 2 };
+    int32_t named = 0;
+    for (int32_t i = 0; i < e->leaf_count; i++) {
+        const pl_value *p = e->leaves[i].value;
+        if (!e->leaves[i].grad || p->dims != 2) continue;
+        int64_t side = p->sizes[0] < p->sizes[1] ? p->sizes[0] : p->sizes[1];
+        int32_t update = pl_block_new(e, pl_value_bytes(p)), gram = 0, polynomial = 0;
+        rename_to(e, &named, pl_block_new(e, BF16 * p->elements));
+        for (int turn = 0; turn < TURNS; turn++) {
+            rename_to(e, &gram, pl_block_new(e, BF16 * side * side));
+            rename_to(e, &polynomial, pl_block_new(e, BF16 * side * side));
+            rename_to(e, &named, pl_block_new(e, BF16 * p->elements));
+        }
+        pl_block_gone(e, gram);
+        pl_block_gone(e, polynomial);
+        pl_block_gone(e, update);
+    }
+    pl_block_gone(e, named);
+}
+
 void pl_optimizer_step(pl_eager *e, const pl_optimizer *optimizer, bool first) {
-    if (first && !optimizer->at_start) make_state(e, optimizer);
+    bool in_loop = strchr(optimizer->step, 'S') != NULL;
+    if (first && !optimizer->at_start && !in_loop) make_state(e, optimizer);
     uint8_t kind = e->kind;
     e->kind = PL_TEMPORARY;
     e->what = optimizer->name;
@@ -119,11 +244,19 @@ void pl_optimizer_step(pl_eager *e, const pl_optimizer *optimizer, bool first) {
     set sets[4];
     int begin = 0, end = 0;
     for (const char *s = optimizer->step; *s; s++) {
-        if (*s == 'P' && end < 4) sets[end++] = take_set(e);
-        else if (*s == '-' && begin < end) free_set(e, sets[begin++]);
-        else if (*s == 'q')
-            for (int32_t i = 0; i < e->leaf_count; i++)
-                if (has_grad(&e->leaves[i])) pl_block_gone(e, pl_block_new(e, leaf_bytes(&e->leaves[i])));
+        if (*s == 'P' && end < 4)
+            sets[end++] = take_set(e);
+        else if (*s == '-' && begin < end)
+            free_set(e, sets[begin++]);
+        else if (*s == 'F')
+            adafactor(e);
+        else if (*s == 'M')
+            muon(e);
+        else if (*s == '(') {
+            run_loop(e, optimizer, s + 1, first);
+            s = strchr(s, ')');
+            if (!s) break;
+        }
     }
     while (end > begin) free_set(e, sets[--end]);
     e->kind = kind;

@@ -6,10 +6,9 @@
 
 typedef struct pl_optimizer {
     const char *name;
-    const char *state;  /* tensors kept a parameter, letters below */
-    const char *step;   /* what a step allocates, letters below */
-    bool at_start;      /* state is made when the optimizer is, else in the first step */
-    bool one_by_one;    /* a loop over parameters instead of foreach */
+    const char *state; /* tensors kept a parameter, letters below */
+    const char *step;  /* what a step allocates, letters below */
+    bool at_start;     /* state is made when the optimizer is, else in the first step */
     const char *source;
 } pl_optimizer;
 

@@ -1,24 +1,39 @@
 /* rewrite: see rewrite.h.
  *
- * Hugging Face transformers (masking_utils.py, integrations/sdpa_attention.py, 5.17) makes an attention mask only
- * when it must: without padding it calls scaled_dot_product_attention with is_causal and, for grouped heads, with
- * enable_gqa. Under torch.export it cannot look, so the graph holds the mask, its making, and keys and values
- * repeated for every head. Eager mode, which trains, has none of that (operator traces of hf-gpt2-0,
- * hf-llama-1b-0; 2026-11-15). A mask is taken out where its making says so by name, depends on no input of the
- * model, and its window (if it slides) is as long as the sequence.
- * Where a model has a bias of its own (T5), the export selects between bias and minus infinity by a mask repeated
- * for every sample; eager mode passes the bias as it is, or, for a causal mask, selects once for all samples
- * (hf-t5-small-0). */
+ * Hugging Face transformers (masking_utils.py, integrations/sdpa_attention.py, 5.17) makes an
+ * attention mask only when it must: without padding it calls scaled_dot_product_attention with
+ * is_causal and, for grouped heads, with enable_gqa. Under torch.export it cannot look, so the
+ * graph holds the mask, its making, and keys and values repeated for every head. Eager mode, which
+ * trains, has none of that (operator traces of hf-gpt2-0, hf-llama-1b-0; 2026-11-15). A mask is
+ * taken out where its making says so by name, depends on no input of the model, and its window (if
+ * it slides) is as long as the sequence. Where a model has a bias of its own (T5), the export
+ * selects between bias and minus infinity by a mask repeated for every sample; eager mode passes
+ * the bias as it is, or, for a causal mask, selects once for all samples (hf-t5-small-0). */
 #include "tape/rewrite.h"
 
 #include <string.h>
 
-static const char *const mask_makers[] = {"create_causal_mask(", "create_sliding_window_causal_mask(",
-                                          "create_chunked_causal_mask(", "create_bidirectional_mask(",
-                                          "create_masks_for_generate(", "_update_causal_mask(",
+static const char *const mask_makers[] = {"create_causal_mask(",
+                                          "create_sliding_window_causal_mask(",
+                                          "create_chunked_causal_mask(",
+                                          "create_bidirectional_mask(",
+                                          "create_masks_for_generate(",
+                                          "_update_causal_mask(",
                                           "_prepare_4d_causal_attention_mask_for_sdpa(",
-                                          "_prepare_4d_attention_mask_for_sdpa(", "_create_attention_masks(",
+                                          "_prepare_4d_attention_mask_for_sdpa(",
+                                          "_create_attention_masks(",
                                           "mask_function("};
+
+/* Models that ask for the mask in any case (allow_is_causal_skip=False). */
+static const char *const mask_keepers[] = {"transformers.models.falcon.",
+                                           "transformers.models.diffusion_gemma."};
+
+static bool keeps_mask(const pl_graph *g, int32_t node) {
+    int32_t m = g->nodes[node].module;
+    for (size_t i = 0; m >= 0 && i < sizeof mask_keepers / sizeof *mask_keepers; i++)
+        if (strncmp(g->modules[m].type, mask_keepers[i], strlen(mask_keepers[i])) == 0) return true;
+    return false;
+}
 
 /* By the line of code; in a graph without stack traces, by the module that holds it. */
 static bool makes_mask(const pl_graph *g, int32_t node) {
@@ -59,12 +74,15 @@ static void walk(cone *c, int32_t id) {
         bool subtracts = strcmp(n->target, "aten.sub.Tensor") == 0;
         bool triangle = strncmp(n->target, "aten.tri", 8) == 0;
         c->positions |= triangle || strncmp(n->target, "aten.arange.", 12) == 0;
-        c->causal |= triangle || strcmp(n->target, "aten.le.Tensor") == 0 || strcmp(n->target, "aten.ge.Tensor") == 0;
-        c->slides |= strcmp(n->target, "aten.gt.Tensor") == 0 || strncmp(n->target, "aten.floor_divide.", 18) == 0;
+        c->causal |= triangle || strcmp(n->target, "aten.le.Tensor") == 0 ||
+                     strcmp(n->target, "aten.ge.Tensor") == 0;
+        c->slides |= strcmp(n->target, "aten.gt.Tensor") == 0 ||
+                     strncmp(n->target, "aten.floor_divide.", 18) == 0;
         for (uint32_t i = 0; i < n->arg_count; i++) {
             const pl_arg *arg = &n->args[i];
             if (arg->kind == PL_ARG_TENSOR) walk_tensor(c, arg->tensor, &top);
-            for (uint32_t k = 0; arg->kind == PL_ARG_TENSORS && k < arg->count; k++) walk_tensor(c, arg->list[k], &top);
+            for (uint32_t k = 0; arg->kind == PL_ARG_TENSORS && k < arg->count; k++)
+                walk_tensor(c, arg->list[k], &top);
             if (subtracts && arg->kind == PL_ARG_INT && arg->i > c->window) c->window = arg->i;
         }
     }
@@ -72,15 +90,17 @@ static void walk(cone *c, int32_t id) {
 
 /* The node behind a tensor, past the views and slices that layers put on a mask. */
 static int32_t maker_of(const pl_graph *g, int32_t id) {
-    static const char *const passing[] = {"aten.slice.Tensor", "aten.expand.default", "aten.to.dtype", "aten.to.device",
-                                          "aten.alias.default", "aten.to.dtype_layout", "aten.unsqueeze.default"};
+    static const char *const passing[] = {
+        "aten.slice.Tensor",  "aten.expand.default",  "aten.to.dtype",         "aten.to.device",
+        "aten.alias.default", "aten.to.dtype_layout", "aten.unsqueeze.default"};
     for (int steps = 0; steps < 16 && id >= 0; steps++) {
         int32_t at = g->tensors[id].producer;
         if (at < 0 || makes_mask(g, at)) return at;
         bool passes = false;
         for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
             passes |= strcmp(g->nodes[at].target, passing[i]) == 0;
-        if (!passes || g->nodes[at].arg_count == 0 || g->nodes[at].args[0].kind != PL_ARG_TENSOR) return -1;
+        if (!passes || g->nodes[at].arg_count == 0 || g->nodes[at].args[0].kind != PL_ARG_TENSOR)
+            return -1;
         id = g->nodes[at].args[0].tensor;
     }
     return -1;
@@ -91,35 +111,73 @@ static int32_t masked_bias(const pl_graph *g, int32_t id, int32_t *condition) {
     int32_t at = id >= 0 ? g->tensors[id].producer : -1;
     if (at < 0 || strncmp(g->nodes[at].target, "aten.where.", 11) != 0) return -1;
     const pl_node *n = &g->nodes[at];
-    if (n->arg_count < 3 || n->args[0].kind != PL_ARG_TENSOR || n->args[1].kind != PL_ARG_TENSOR) return -1;
+    if (n->arg_count < 3 || n->args[0].kind != PL_ARG_TENSOR || n->args[1].kind != PL_ARG_TENSOR)
+        return -1;
     *condition = n->args[0].tensor;
     return n->args[1].tensor;
 }
 
 /* repeat_kv: unsqueeze, expand, reshape; the tensor before them, or the same one. */
 static int32_t before_repeat(const pl_graph *g, int32_t id) {
-    static const char *const chain[] = {"aten.reshape.default", "aten.expand.default", "aten.unsqueeze.default"};
+    static const char *const chain[] = {"aten.reshape.default", "aten.expand.default",
+                                        "aten.unsqueeze.default"};
     int32_t at = id;
     for (int i = 0; i < 3; i++) {
         int32_t node = at >= 0 ? g->tensors[at].producer : -1;
-        bool alike = node >= 0 && (strcmp(g->nodes[node].target, chain[i]) == 0 ||
-                                   (i == 2 && strncmp(g->nodes[node].target, "aten.slice.", 11) == 0));
+        bool alike =
+            node >= 0 && (strcmp(g->nodes[node].target, chain[i]) == 0 ||
+                          (i == 2 && strncmp(g->nodes[node].target, "aten.slice.", 11) == 0));
         /* x[:, :, None, :, :] is slices around the unsqueeze */
-        while (alike && strncmp(g->nodes[node].target, "aten.slice.", 11) == 0 && g->nodes[node].args[0].kind == PL_ARG_TENSOR) {
+        while (alike && strncmp(g->nodes[node].target, "aten.slice.", 11) == 0 &&
+               g->nodes[node].args[0].kind == PL_ARG_TENSOR) {
             node = g->tensors[g->nodes[node].args[0].tensor].producer;
             alike = node >= 0;
         }
-        if (!alike || strcmp(g->nodes[node].target, chain[i]) != 0 || g->nodes[node].args[0].kind != PL_ARG_TENSOR) return id;
+        if (!alike || strcmp(g->nodes[node].target, chain[i]) != 0 ||
+            g->nodes[node].args[0].kind != PL_ARG_TENSOR)
+            return id;
         at = g->nodes[node].args[0].tensor;
     }
     while (g->tensors[at].producer >= 0) {
         const pl_node *n = &g->nodes[g->tensors[at].producer];
-        bool whole = strncmp(n->target, "aten.slice.", 11) == 0 && n->args[0].kind == PL_ARG_TENSOR &&
-                     pl_tensor_elements(&g->tensors[n->args[0].tensor]) == pl_tensor_elements(&g->tensors[at]);
+        bool whole = strncmp(n->target, "aten.slice.", 11) == 0 &&
+                     n->args[0].kind == PL_ARG_TENSOR &&
+                     pl_tensor_elements(&g->tensors[n->args[0].tensor]) ==
+                         pl_tensor_elements(&g->tensors[at]);
         if (!whole) break;
         at = n->args[0].tensor;
     }
     return g->tensors[at].dims == 4 ? at : id;
+}
+
+/* Modules whose call is an autograd function written in Python: export looks through it and shows
+ * the operators of its forward, which eager mode runs without recording them. */
+static const struct {
+    const char *type, *target;
+} own_functions[] = {
+    {"transformers.models.bloom.modeling_bloom.BloomGelu", "transformers.bloom_gelu.default"}};
+
+static const char *own_function(const pl_graph *g, int32_t node) {
+    int32_t m = g->nodes[node].module;
+    for (size_t i = 0; m >= 0 && i < sizeof own_functions / sizeof *own_functions; i++)
+        if (strcmp(g->modules[m].type, own_functions[i].type) == 0) return own_functions[i].target;
+    return NULL;
+}
+
+/* first..last, the nodes of one call, become one operator over the call's input; the others are
+ * then swept. */
+static bool join_call(pl_graph *g, pl_arena *arena, int32_t first, int32_t last,
+                      const char *target) {
+    if (g->nodes[first].arg_count == 0 || g->nodes[first].args[0].kind != PL_ARG_TENSOR)
+        return true;
+    pl_arg *args = pl_arena_array(arena, 1, sizeof *args);
+    if (!args) return false;
+    args[0] = g->nodes[first].args[0];
+    args[0].name = "self";
+    g->nodes[last].args = args;
+    g->nodes[last].arg_count = 1;
+    g->nodes[last].target = target;
+    return true;
 }
 
 static void count_uses(const pl_graph *g, int32_t *uses) {
@@ -134,7 +192,8 @@ static void count_uses(const pl_graph *g, int32_t *uses) {
         if (g->outputs[i] >= 0) uses[g->outputs[i]]++;
 }
 
-/* Takes out, from the last to the first, the nodes that were only there for what is not used now. */
+/* Takes out, from the last to the first, the nodes that were only there for what is not used now.
+ */
 static void sweep(pl_graph *g, const int32_t *before, int32_t *uses) {
     for (int32_t i = g->node_count; i-- > 0;) {
         pl_node *n = &g->nodes[i];
@@ -158,11 +217,11 @@ static void sweep(pl_graph *g, const int32_t *before, int32_t *uses) {
     }
 }
 
-/* Whether eager mode calls the attention without this mask; c then says whether it is causal. A sliding window
- * must be longer than the sequence (_ignore_causal_mask_sdpa). */
+/* Whether eager mode calls the attention without this mask; c then says whether it is causal. A
+ * sliding window must be longer than the sequence (_ignore_causal_mask_sdpa). */
 static bool skips(const pl_graph *g, cone *c, int32_t mask, int32_t key) {
     int32_t maker = maker_of(g, mask);
-    if (maker < 0) return false;
+    if (maker < 0 || keeps_mask(g, maker)) return false;
     memset(c->seen, 0, (size_t)g->node_count);
     c->window = 0;
     c->from_input = c->positions = c->causal = c->slides = false;
@@ -172,9 +231,24 @@ static bool skips(const pl_graph *g, cone *c, int32_t mask, int32_t key) {
     if (c->from_input || (!*source && !c->positions)) return false;
     if (*source) {
         c->slides = strstr(source, "sliding") || strstr(source, "chunked");
-        c->causal = !strstr(source, "bidirectional") && !strstr(source, "attention_mask_for") && !strstr(source, "attention_masks(");
+        c->causal = !strstr(source, "bidirectional") && !strstr(source, "attention_mask_for") &&
+                    !strstr(source, "attention_masks(");
     }
     return !c->slides || (k->dims >= 2 && c->window > k->sizes[k->dims - 2]);
+}
+
+/* A copy whose nodes and tensors can be changed. */
+static pl_graph *copy_graph(const pl_graph *graph, pl_arena *arena) {
+    pl_graph *g = pl_arena_alloc(arena, sizeof *g);
+    pl_node *nodes = pl_arena_array(arena, (size_t)graph->node_count, sizeof *nodes);
+    pl_tensor *tensors = pl_arena_array(arena, (size_t)graph->tensor_count, sizeof *tensors);
+    if (!g || !nodes || !tensors) return NULL;
+    *g = *graph;
+    memcpy(nodes, graph->nodes, (size_t)graph->node_count * sizeof *nodes);
+    memcpy(tensors, graph->tensors, (size_t)graph->tensor_count * sizeof *tensors);
+    g->nodes = nodes;
+    g->tensors = tensors;
+    return g;
 }
 
 const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
@@ -184,8 +258,19 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
     bool last_skips = false;
     for (int32_t i = 0; i < graph->node_count; i++) {
         const pl_node *n = &graph->nodes[i];
+        const char *own = own_function(graph, i);
+        if (own) {
+            int32_t last = i;
+            while (last + 1 < graph->node_count && graph->nodes[last + 1].module == n->module)
+                last++;
+            if (!g && !(g = copy_graph(graph, arena))) return NULL;
+            if (!join_call(g, arena, i, last, own)) return NULL;
+            i = last;
+            continue;
+        }
         if (strcmp(n->target, "aten.scaled_dot_product_attention.default") != 0) continue;
-        int32_t mask = pl_node_tensor(n, "attn_mask"), key = pl_node_tensor(n, "key"), value = pl_node_tensor(n, "value");
+        int32_t mask = pl_node_tensor(n, "attn_mask"), key = pl_node_tensor(n, "key"),
+                value = pl_node_tensor(n, "value");
         int32_t query = pl_node_tensor(n, "query");
         if (mask < 0 || key < 0 || value < 0 || query < 0) continue;
         int32_t condition = mask, bias = masked_bias(graph, mask, &condition), where = mask;
@@ -193,26 +278,14 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
         if (!c.seen) {
             c.seen = pl_arena_array(arena, (size_t)graph->node_count, 1);
             c.stack = pl_arena_array(arena, (size_t)graph->node_count, sizeof *c.stack);
-            before = pl_arena_array(arena, (size_t)graph->tensor_count, sizeof *before);
-            uses = pl_arena_array(arena, (size_t)graph->tensor_count, sizeof *uses);
-            if (!c.seen || !c.stack || !before || !uses) return NULL;
+            if (!c.seen || !c.stack) return NULL;
         }
         /* layers share a mask: look once */
         bool skip = mask == last_mask ? last_skips : skips(graph, &c, mask, key);
         last_mask = mask;
         last_skips = skip;
         if (!skip) continue;
-        if (!g) {
-            g = pl_arena_alloc(arena, sizeof *g);
-            pl_node *nodes = pl_arena_array(arena, (size_t)graph->node_count, sizeof *nodes);
-            pl_tensor *tensors = pl_arena_array(arena, (size_t)graph->tensor_count, sizeof *tensors);
-            if (!g || !nodes || !tensors) return NULL;
-            *g = *graph;
-            memcpy(nodes, graph->nodes, (size_t)graph->node_count * sizeof *nodes);
-            memcpy(tensors, graph->tensors, (size_t)graph->tensor_count * sizeof *tensors);
-            g->nodes = nodes;
-            g->tensors = tensors;
-        }
+        if (!g && !(g = copy_graph(graph, arena))) return NULL;
         bool causal = c.causal;
         if (bias >= 0 && causal) { /* selected once for all samples */
             g->tensors[where].sizes = graph->tensors[bias].sizes;
@@ -224,8 +297,10 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
         uint32_t count = 0;
         for (uint32_t k = 0; k < n->arg_count; k++) {
             pl_arg arg = n->args[k];
-            if (strcmp(arg.name, "attn_mask") == 0 && bias >= 0) arg.tensor = bias;
-            else if (strcmp(arg.name, "attn_mask") == 0) continue;
+            if (strcmp(arg.name, "attn_mask") == 0 && bias >= 0)
+                arg.tensor = bias;
+            else if (strcmp(arg.name, "attn_mask") == 0)
+                continue;
             if (strcmp(arg.name, "is_causal") == 0 || strcmp(arg.name, "enable_gqa") == 0) continue;
             if (strcmp(arg.name, "key") == 0) arg.tensor = before_repeat(graph, key);
             if (strcmp(arg.name, "value") == 0) arg.tensor = before_repeat(graph, value);
@@ -237,6 +312,9 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
         g->nodes[i].arg_count = count;
     }
     if (!g) return graph;
+    if (!before) before = pl_arena_array(arena, (size_t)graph->tensor_count, sizeof *before);
+    if (!uses) uses = pl_arena_array(arena, (size_t)graph->tensor_count, sizeof *uses);
+    if (!before || !uses) return NULL;
     count_uses(graph, before);
     count_uses(g, uses);
     sweep(g, before, uses);

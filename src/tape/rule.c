@@ -1,8 +1,9 @@
 /* rule: runs a node by its row of the operator table; see operator.h for the language of a row.
  *
- * The types of outputs: graphs are exported without autocast and often in another precision than they are
- * trained in, so types are carried through anew. Where the graph's output had the promoted type of its inputs
- * it follows the inputs of this run; where it had another one (comparisons, explicit casts) it keeps that. */
+ * The types of outputs: graphs are exported without autocast and often in another precision than
+ * they are trained in, so types are carried through anew. Where the graph's output had the promoted
+ * type of its inputs it follows the inputs of this run; where it had another one (comparisons,
+ * explicit casts) it keeps that. */
 #include "tape/operator.h"
 
 #include <string.h>
@@ -18,7 +19,8 @@ pl_value *pl_arg_value(pl_eager *e, const pl_node *node, const char *name) {
 }
 
 const pl_tensor *pl_output_tensor(const pl_eager *e, const pl_node *node, uint32_t i) {
-    return i < node->output_count && node->outputs[i] >= 0 ? &e->graph->tensors[node->outputs[i]] : NULL;
+    return i < node->output_count && node->outputs[i] >= 0 ? &e->graph->tensors[node->outputs[i]]
+                                                           : NULL;
 }
 
 void pl_set_output(pl_eager *e, const pl_node *node, uint32_t i, pl_value *value) {
@@ -42,7 +44,8 @@ pl_dtype pl_promote(pl_dtype a, pl_dtype b) {
     return pl_dtype_size(a) >= pl_dtype_size(b) ? a : b;
 }
 
-/* Type promotion with PyTorch's three ranks: tensors with dimensions, then 0-d ones, then numbers. */
+/* Type promotion with PyTorch's three ranks: tensors with dimensions, then 0-d ones, then numbers.
+ */
 typedef struct promoted {
     pl_dtype with_dims, without;
 } promoted;
@@ -65,7 +68,9 @@ pl_dtype pl_output_dtype(pl_eager *e, const pl_node *node, uint32_t i) {
     promoted then = {0}, now = {0};
     for (uint32_t k = 0; k < node->arg_count; k++) {
         const pl_arg *arg = &node->args[k];
-        uint32_t count = arg->kind == PL_ARG_TENSOR ? 1 : arg->kind == PL_ARG_TENSORS ? arg->count : 0;
+        uint32_t count = arg->kind == PL_ARG_TENSOR    ? 1
+                         : arg->kind == PL_ARG_TENSORS ? arg->count
+                                                       : 0;
         for (uint32_t j = 0; j < count; j++) {
             int32_t id = arg->kind == PL_ARG_TENSOR ? arg->tensor : arg->list[j];
             if (id < 0 || !e->env[id]) continue;
@@ -77,7 +82,8 @@ pl_dtype pl_output_dtype(pl_eager *e, const pl_node *node, uint32_t i) {
     return out->dtype == promoted_of(then) ? promoted_of(now) : out->dtype;
 }
 
-/* Rows and columns last: the memory format that channels_last models hand from operator to operator. */
+/* Rows and columns last: the memory format that channels_last models hand from operator to
+ * operator. */
 static bool is_channels_last(const pl_value *value) {
     int d = value->dims;
     if ((d != 4 && d != 5) || value->sizes[1] == 1) return false;
@@ -109,7 +115,8 @@ pl_value *pl_new_output(pl_eager *e, const pl_node *node, uint32_t i, pl_dtype d
         channels_last_strides(out->dims, out->sizes, strides);
         return pl_new(e, dtype, out->dims, out->sizes, strides);
     }
-    /* The graph's strides hold where they are dense; a view's strides must not reach into its base. */
+    /* The graph's strides hold where they are dense; a view's strides must not reach into its base.
+     */
     pl_value shape = {.sizes = out->sizes, .strides = out->strides, .dims = out->dims};
     return pl_new(e, dtype, out->dims, out->sizes, pl_is_dense(&shape) ? out->strides : NULL);
 }
@@ -130,12 +137,14 @@ pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
     return cast;
 }
 
-/* autocast_mode.cpp: copies of fp32 parameters that want gradients are made once and kept until the region ends. */
+/* autocast_mode.cpp: copies of fp32 parameters that want gradients are made once and kept until the
+ * region ends. */
 pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
-    bool eligible = value->dtype == PL_DT_F32 || value->dtype == PL_DT_F16 || value->dtype == PL_DT_BF16;
+    bool eligible =
+        value->dtype == PL_DT_F32 || value->dtype == PL_DT_F16 || value->dtype == PL_DT_BF16;
     if (!eligible || value->dtype == dtype) return pl_hold(value);
-    bool cacheable = dtype != PL_DT_F32 && value->dtype == PL_DT_F32 && value->leaf >= 0 && !value->fn &&
-                     value->needs_grad && e->cached;
+    bool cacheable = dtype != PL_DT_F32 && value->dtype == PL_DT_F32 && value->leaf >= 0 &&
+                     !value->fn && value->needs_grad && e->cached;
     if (!cacheable) return pl_to(e, value, dtype);
     pl_leaf *leaf = &e->leaves[value->leaf];
     if (!leaf->cast) {
@@ -186,21 +195,32 @@ static const char *part_of(const char *backward, uint32_t position) {
 
 /* A tensor of the argument's sizes, dense. */
 static pl_value *like_edge(pl_eager *e, const pl_edge *edge, pl_dtype dtype) {
-    pl_value shape = {.sizes = (int64_t *)edge->sizes, .strides = (int64_t *)edge->strides, .dims = edge->dims};
+    pl_value shape = {
+        .sizes = (int64_t *)edge->sizes, .strides = (int64_t *)edge->strides, .dims = edge->dims};
     return pl_new(e, dtype, edge->dims, edge->sizes, pl_is_dense(&shape) ? edge->strides : NULL);
 }
 
-static pl_value *run_formula(pl_eager *e, const char *formula, const pl_value *grad, const pl_edge *edge,
-                             pl_value *passed) {
+static bool is_complex(pl_dtype dtype) {
+    return dtype == PL_DT_C32 || dtype == PL_DT_C64 || dtype == PL_DT_C128;
+}
+
+static pl_value *run_formula(pl_eager *e, const char *formula, const pl_value *grad,
+                             const pl_edge *edge, pl_value *passed) {
     scratch s = {0};
     pl_value *result = NULL;
     for (const char *at = formula; *at && *at != '|'; at++) {
         switch (*at) {
         case 'g': result = pl_hold(passed); break;
         case 'n': result = pl_new_like(e, grad, grad->dtype); break;
-        case 'N': result = like_edge(e, edge, edge->dtype); break;
+        case 'N':
+            result = like_edge(e, edge, is_complex(edge->dtype) ? edge->dtype : grad->dtype);
+            break;
         case 't': scratch_add(&s, pl_new_like(e, grad, grad->dtype)); break;
         case 'T': scratch_add(&s, like_edge(e, edge, edge->dtype)); break;
+        case 'Q': scratch_add(&s, like_edge(e, edge, grad->dtype)); break;
+        case 'c':
+            if (edge->dtype != grad->dtype) scratch_add(&s, like_edge(e, edge, grad->dtype));
+            break;
         case 'm': scratch_add(&s, pl_new_like(e, grad, PL_DT_BOOL)); break;
         case 'M': scratch_add(&s, like_edge(e, edge, PL_DT_BOOL)); break;
         case 'i': scratch_add(&s, pl_new_like(e, grad, PL_DT_I64)); break;
@@ -223,7 +243,8 @@ static pl_value *run_formula(pl_eager *e, const char *formula, const pl_value *g
     return result;
 }
 
-/* Gradients are made in the alphabetical order of the arguments' names, as the generated code does. */
+/* Gradients are made in the alphabetical order of the arguments' names, as the generated code does.
+ */
 void pl_rule_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     if (!grads[0]) return;
     const char *backward = fn->rule;
@@ -249,35 +270,29 @@ void pl_rule_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) 
 
 /* ---- in place on a view ---- */
 
-static bool is_view_fn(const pl_fn *fn) {
-    static const char *const names[] = {"ViewBackward0", "PermuteBackward0", "ExpandBackward0", "SliceBackward0",
-                                        "SplitBackward0", "UnbindBackward0"};
-    for (size_t i = 0; fn && i < sizeof names / sizeof *names; i++)
-        if (strcmp(fn->name, names[i]) == 0) return true;
-    return false;
-}
-
-bool pl_is_view(const pl_value *value) {
-    return is_view_fn(value->fn);
-}
-
-/* CopySlices (torch/csrc/autograd/functions/tensor.cpp): the changed view is as_strided of its base, whose
- * gradient is made whole, copied, and the view's part of the copy cloned and sent through the operator's own
- * formula. fn->edges[0] leads to the base; numbers: dimensions and sizes of the view. */
+/* CopySlices (torch/csrc/autograd/functions/tensor.cpp): the changed view is as_strided of its
+ * base, whose gradient is made whole, copied, and the view's part of the copy cloned and sent
+ * through the operator's own formula. fn->edges[0] leads to the base; numbers: dimensions and sizes
+ * of the view. */
 static void copy_slices_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    if (!grads[0]) return;
     const pl_edge *base = &fn->edges[0];
-    pl_dtype dtype = (pl_dtype)grads[0]->dtype;
-    pl_value *whole = like_edge(e, base, dtype);
+    pl_dtype dtype = (pl_dtype)base->dtype;
+    pl_value *whole = grads[0] ? like_edge(e, base, dtype) : NULL;
     pl_drop(e, grads[0]);
     grads[0] = NULL;
+    if (whole && grads[1]) {
+        pl_drop(e, whole);
+        whole = NULL;
+    }
     pl_value *result = like_edge(e, base, dtype);
     pl_value *part = pl_new(e, dtype, (int)fn->numbers[0], fn->numbers + 1, NULL);
-    pl_edge view = {.dims = part->dims, .dtype = part->dtype, .sizes = part->sizes, .strides = part->strides};
+    pl_edge view = {
+        .dims = part->dims, .dtype = part->dtype, .sizes = part->sizes, .strides = part->strides};
     for (int i = fn->edge_count; i-- > 0;) {
         const char *text = fn->edges[i].wanted ? part_of(fn->rule, (uint32_t)i) : NULL;
         const char *formula = text ? strchr(text, ':') : NULL;
-        pl_value *made = formula ? run_formula(e, formula + 1, part, i ? &fn->edges[i] : &view, part) : NULL;
+        pl_value *made =
+            formula ? run_formula(e, formula + 1, part, i ? &fn->edges[i] : &view, part) : NULL;
         if (i > 0) {
             out[i] = made;
             continue;
@@ -286,22 +301,28 @@ static void copy_slices_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_va
         pl_drop(e, made);
     }
     pl_drop(e, whole);
-    out[0] = result;
+    if (base->wanted)
+        out[0] = result;
+    else
+        pl_drop(e, result);
 }
 
 void pl_fn_in_place(pl_eager *e, pl_fn *fn, const pl_value *self) {
-    if (!fn || !pl_is_view(self)) return;
-    const pl_edge *base = &self->fn->edges[0];
-    while (is_view_fn(base->fn)) base = &base->fn->edges[0];
+    pl_value *base = self->base;
+    if (!fn || !base) return;
     fn->numbers = pl_arena_array(e->step_arena, self->dims + 1u, sizeof *fn->numbers);
-    if (!fn->numbers) {
+    fn->grads = pl_arena_array(e->step_arena, 2, sizeof *fn->grads);
+    if (!fn->numbers || !fn->grads) {
         e->failed = true;
         return;
     }
     fn->numbers[0] = self->dims;
     memcpy(fn->numbers + 1, self->sizes, self->dims * sizeof *fn->numbers);
-    fn->edges[0] = *base;
+    pl_fn_cut(fn, 0);
+    fn->edges[0] = pl_edge_to(base);
     fn->backward = copy_slices_backward;
+    fn->output_count = 2;
+    if (base->refs > 0 && base->leaf < 0) pl_fn_output(fn, base, 1);
 }
 
 /* Saves what the wanted parts name, each once, in the order of the letters' first use. */
@@ -312,8 +333,8 @@ static void save_parts(pl_eager *e, pl_fn *fn, const char *backward, pl_value *c
         const char *part = fn->edges[i].wanted ? part_of(backward, i) : NULL;
         for (; part && *part && *part != ':' && *part != '|'; part++) {
             unsigned char letter = (unsigned char)*part;
-            pl_value *value = letter == 'r'   ? result
-                              : letter == 'x' ? extra
+            pl_value *value = letter == 'r'                               ? result
+                              : letter == 'x'                             ? extra
                               : letter >= 'a' && letter < 'a' + arg_count ? args[letter - 'a']
                                                                           : NULL;
             if (!value || saved[letter]) continue;
@@ -324,8 +345,10 @@ static void save_parts(pl_eager *e, pl_fn *fn, const char *backward, pl_value *c
 }
 
 static pl_value *cast_arg(pl_eager *e, pl_value *value, pl_cast_rule how, pl_dtype widest) {
-    if (!value || how == PL_CAST_NONE) return pl_hold(value);
-    pl_dtype to = how == PL_CAST_LOWER ? (pl_dtype)e->autocast : how == PL_CAST_FLOAT ? PL_DT_F32 : widest;
+    if (!value || how == PL_CAST_NONE || how == PL_CAST_RESULT) return pl_hold(value);
+    pl_dtype to = how == PL_CAST_LOWER   ? (pl_dtype)e->autocast
+                  : how == PL_CAST_FLOAT ? PL_DT_F32
+                                         : widest;
     return pl_autocast_to(e, value, to);
 }
 
@@ -346,8 +369,13 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
     bool in_place = pl_operator_in_place(node->target);
     const char *forward = op->forward ? op->forward : "o";
-    pl_dtype dtype = pl_output_dtype(e, node, 0);
-    if (how == PL_CAST_FLOAT && is_low(&(pl_value){.dtype = (uint8_t)dtype})) dtype = PL_DT_F32;
+    /* pools and what else returns places: the type of the input, whatever random samples they are
+     * given */
+    pl_dtype dtype =
+        strchr(forward, 'i') && args[0] ? (pl_dtype)args[0]->dtype : pl_output_dtype(e, node, 0);
+    if ((how == PL_CAST_FLOAT || how == PL_CAST_RESULT) &&
+        is_low(&(pl_value){.dtype = (uint8_t)dtype}))
+        dtype = PL_DT_F32;
     if (how == PL_CAST_LOWER && dtype == PL_DT_F32) dtype = (pl_dtype)e->autocast;
     pl_value *result = NULL, *extra = NULL;
     scratch s = {0};
@@ -357,11 +385,15 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
             if (args[0]) result = pl_alias_like(e, args[0]);
             break;
         case 'o':
-            result = in_place && args[0] ? pl_alias_like(e, args[0]) : pl_new_output(e, node, 0, dtype, args[0]);
+            result = in_place && args[0] ? pl_alias_like(e, args[0])
+                                         : pl_new_output(e, node, 0, dtype, args[0]);
             break;
         case 't': scratch_add(&s, pl_new_output(e, node, 0, dtype, args[0])); break;
         case 'T':
             if (args[0]) scratch_add(&s, pl_new_like(e, args[0], args[0]->dtype));
+            break;
+        case 'c':
+            if (args[0] && args[0]->dtype != dtype) scratch_add(&s, pl_new_like(e, args[0], dtype));
             break;
         case 'b': scratch_add(&s, pl_new_output(e, node, 0, PL_DT_BOOL, args[0])); break;
         case 's': scratch_add(&s, pl_new_flat(e, dtype, -1)); break;
@@ -374,14 +406,17 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
             break;
         }
     }
-    if (!result) result = pl_new_output(e, node, 0, dtype, args[0]);
+    if (!result)
+        result = pl_new_output(e, node, 0, dtype, args[0]);
+    else if (result->base)
+        result->base = args[0]->base; /* the same tensor, no view of it */
     pl_fn *fn = op->backward && !node->no_grad && pl_dtype_is_float(result->dtype)
                     ? pl_fn_new(e, op->name, pl_rule_backward, (int)count, args, 1)
                     : NULL;
     if (fn) {
         fn->rule = op->backward;
         for (uint32_t i = 0; i < count; i++)
-            if (!part_of(op->backward, i)) fn->edges[i] = (pl_edge){.leaf = -1};
+            if (!part_of(op->backward, i)) pl_fn_cut(fn, (int)i);
         save_parts(e, fn, op->backward, args, count, result, extra);
         if (in_place && args[0]) pl_fn_in_place(e, fn, args[0]);
         pl_fn_output(fn, result, 0);
@@ -391,12 +426,15 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_set_output(e, node, 0, result);
     for (uint32_t i = 1; i < node->output_count; i++) {
         bool kept = i == 1 && extra && pl_output_tensor(e, node, 1); /* a pool's indices */
-        pl_set_output(e, node, i, kept ? pl_hold(extra) : pl_new_output(e, node, i, pl_output_dtype(e, node, i), NULL));
+        pl_set_output(e, node, i,
+                      kept ? pl_hold(extra)
+                           : pl_new_output(e, node, i, pl_output_dtype(e, node, i), NULL));
     }
     pl_drop(e, extra);
 }
 
-pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a, pl_value *b) {
+pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a,
+                       pl_value *b) {
     pl_value *args[2] = {a, b};
     const pl_value *wide = b && (b->dims > a->dims || b->elements > a->elements) ? b : a;
     pl_dtype dtype = b ? pl_promote(a->dtype, b->dtype) : (pl_dtype)a->dtype;
@@ -405,7 +443,7 @@ pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_v
     if (fn) {
         fn->rule = backward;
         for (int i = 0; i < 2; i++)
-            if (!part_of(backward, (uint32_t)i)) fn->edges[i] = (pl_edge){.leaf = -1};
+            if (!part_of(backward, (uint32_t)i)) pl_fn_cut(fn, i);
         save_parts(e, fn, backward, args, 2, result, NULL);
         pl_fn_output(fn, result, 0);
     }
@@ -428,10 +466,12 @@ static void note_unknown(pl_eager *e, const char *target) {
     tape->unknown[tape->unknown_count++] = target;
 }
 
-/* The safe rule: new outputs, every tensor argument and the result kept, a gradient and one scratch tensor an
- * argument. */
-static const pl_operator unknown_operator = {
-    .name = "unknown", .forward = "ot", .backward = "abcdr:TN|abcdr:TN|abcdr:TN|abcdr:TN", .source = "the safe side"};
+/* The safe rule: new outputs, every tensor argument and the result kept, a gradient and one scratch
+ * tensor an argument. */
+static const pl_operator unknown_operator = {.name = "unknown",
+                                             .forward = "ot",
+                                             .backward = "abcdr:TN|abcdr:TN|abcdr:TN|abcdr:TN",
+                                             .source = "the safe side"};
 
 void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
     bool grad_enabled = e->grad_enabled;

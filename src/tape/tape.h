@@ -40,7 +40,7 @@ typedef struct pl_tape {
     /* What the job used, for the device's overhead. */
     bool used_blas, used_blas_backward, used_blas_lt, used_cudnn, used_convolutions, used_rnn,
         used_communication, trains;
-    /* The part of the largest convolution workspace that may be wrong: share of its tensors' bytes, 0 to 1. */
+    /* Bytes by which the most doubtful convolution workspace may be wrong (90th percentile of its class). */
     double workspace_doubt;
 } pl_tape;
 

@@ -45,21 +45,34 @@ static void use(pl_train *t, int32_t tensor, int32_t node) {
 
 /* ---- Python's names ---- */
 
-/* The name on the left of a line's "=", or false: "a = q @ k" gives "a", "q, k = .." gives "q, k". */
+/* The code in "modeling_gpt2.py:682: a = q @ k". */
+static const char *code_of(const char *source) {
+    const char *code = strstr(source, ": ");
+    return code ? code + 2 : source;
+}
+
+/* The module whose forward holds a node's line: sources leave PyTorch's own frames out, so not one of torch.nn. */
+static int32_t owner_of(const pl_graph *g, const pl_node *n) {
+    int32_t m = n->module;
+    while (m >= 0 && g->modules[m].parent >= 0 && strncmp(g->modules[m].type, "torch.nn.", 9) == 0) m = g->modules[m].parent;
+    return m;
+}
+
+/* The name on the left of a line's "=", or false: "a = q @ k" gives "a", "x, _ = .." its first, "x". */
 static bool assigned_name(const char *source, size_t *length) {
     const char *at = source;
     while (*at && (*at == '_' || *at == ',' || *at == ' ' || *at == '.' || (*at >= '0' && *at <= '9') ||
                    (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z')))
         at++;
     if (at == source || at[0] != '=' || at[1] == '=' || at[-1] != ' ') return false;
-    *length = (size_t)(at - 1 - source);
-    return true;
+    *length = strcspn(source, ", =");
+    return *length > 0;
 }
 
 enum { NAMES = 32 };
 
 typedef struct name_slot {
-    const char *name;
+    const char *name, *source;
     size_t length;
     int32_t module, first, last; /* the line's nodes */
 } name_slot;
@@ -81,16 +94,17 @@ static void find_names(pl_train *t) {
     int32_t newest = 0;
     for (int32_t i = 0; i < g->node_count;) {
         const pl_node *n = &g->nodes[i];
-        int32_t last = i;
-        while (last + 1 < g->node_count && g->nodes[last + 1].module == n->module && strcmp(g->nodes[last + 1].source, n->source) == 0) last++;
+        int32_t last = i, owner = owner_of(g, n);
+        while (last + 1 < g->node_count && strcmp(g->nodes[last + 1].source, n->source) == 0 && owner_of(g, &g->nodes[last + 1]) == owner) last++;
         size_t length;
-        if (n->module >= 0 && assigned_name(n->source, &length)) {
-            name_slot line = {n->source, length, n->module, i, last};
+        const char *code = code_of(n->source);
+        if (owner >= 0 && assigned_name(code, &length)) {
+            name_slot line = {code, n->source, length, owner, i, last};
             name_slot *place = NULL;
             for (int k = 0; k < NAMES && !place; k++)
-                if (ring[k].name && ring[k].module == n->module && ring[k].length == length && strncmp(ring[k].name, n->source, length) == 0) place = &ring[k];
-            if (place) {
-                keep_until(t, place, last);
+                if (ring[k].name && ring[k].module == owner && ring[k].length == length && strncmp(ring[k].name, code, length) == 0) place = &ring[k];
+            if (place) { /* the same line again: a Sequential with blocks between, whose own name moves on */
+                if (strcmp(place->source, n->source) != 0) keep_until(t, place, last);
             } else {
                 place = &ring[newest++ % NAMES];
                 if (place->name) keep_until(t, place, t->module_last[place->module]);
@@ -101,6 +115,23 @@ static void find_names(pl_train *t) {
     }
     for (int k = 0; k < NAMES; k++)
         if (ring[k].name) keep_until(t, &ring[k], t->module_last[ring[k].module]);
+}
+
+/* Whether a line hands cat or stack a list that has a name: the list, and all in it, lives to the end of the call. */
+static bool takes_named_list(const char *source) {
+    const char *at = strstr(source, "cat(");
+    if (!at) at = strstr(source, "stack(");
+    if (!at) return false;
+    at = strchr(at, '(') + 1;
+    return *at == '_' || (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
+}
+
+static void hold_list(pl_train *t, const pl_arg *list, int32_t node) {
+    int32_t m = t->e.graph->nodes[node].module;
+    for (uint32_t j = 0; m >= 0 && j < list->count; j++) {
+        int32_t id = list->list[j];
+        if (id >= 0 && t->last_use[id] < t->module_last[m]) t->last_use[id] = t->module_last[m];
+    }
 }
 
 /* last_use, and its inverse: the tensors that die after each node (dying[first_dying[i]..]). */
@@ -120,6 +151,7 @@ static bool find_lifetimes(pl_train *t) {
             const pl_arg *arg = &n->args[k];
             if (arg->kind == PL_ARG_TENSOR) use(t, arg->tensor, i);
             for (uint32_t j = 0; arg->kind == PL_ARG_TENSORS && j < arg->count; j++) use(t, arg->list[j], i);
+            if (arg->kind == PL_ARG_TENSORS && takes_named_list(n->source)) hold_list(t, arg, i);
         }
     }
     find_names(t);
@@ -647,7 +679,20 @@ static bool prepare(pl_train *t) {
     e->cached = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *e->cached);
     t->operators = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *t->operators);
     if (!e->env || !e->leaves || !e->cached || !t->operators || !find_lifetimes(t)) return false;
-    for (int32_t i = 0; i < g->node_count; i++) t->operators[i] = pl_operator_find(g->nodes[i].target);
+    /* Importers share equal names, so that most nodes' rows are found by the name's address. */
+    struct {
+        const char *target;
+        const pl_operator *op;
+    } seen[64] = {0};
+    for (int32_t i = 0; i < g->node_count; i++) {
+        const char *target = g->nodes[i].target;
+        size_t at = ((uintptr_t)target >> 4) % 64;
+        if (seen[at].target != target) {
+            seen[at].target = target;
+            seen[at].op = pl_operator_find(target);
+        }
+        t->operators[i] = seen[at].op;
+    }
     return pl_train_find_blocks(t);
 }
 

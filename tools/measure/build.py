@@ -212,9 +212,9 @@ def export(job):
     import json
     import zipfile
     if job["model"].get("name") in ("googlenet", "inception_v3"):  # their outputs are named tuples
-        import torchvision.models as tv
+        from torchvision.models import GoogLeNetOutputs, InceptionOutputs
         from torch.utils import _pytree
-        for t in (tv.googlenet.GoogLeNetOutputs, tv.inception.InceptionOutputs):
+        for t in (GoogLeNetOutputs, InceptionOutputs):
             _pytree._register_namedtuple(t, serialized_type_name=t.__module__ + "." + t.__name__)
     model, inputs = build(job, meta=True)
     dtype = torch.bfloat16 if job["precision"] == "bf16" else None

@@ -4,7 +4,8 @@ for: temporaries (workspaces, layout copies) and what was kept (the results), ex
 
 One JSON line a configuration: n, d (spatial dimensions), cin, in, cout, k, s, p, dil, g, t (transposed), op
 (output padding), mode (fp32: TF32 off; tf32; bf16; fp16), cl (channels last), bench (cudnn.benchmark),
-src (torchvision or random), backend (what PyTorch chose), and f, bd, bw: [temporaries, kept], the
+src (torchvision, random; with --cnns: cnn, a layer of a small network as it stands, or cnn-near, one drawn near
+it), oom (allocations that failed in the call; PyTorch then takes the next plan), backend (what PyTorch chose), and f, bd, bw: [temporaries, kept], the
 second call's where bench is set (then f1, bd1, bw1: the largest temporary of the first); err."""
 import argparse
 import json
@@ -118,6 +119,74 @@ def configurations(count, bench, seed=7):
     return out
 
 
+def layers():
+    """cnns.txt: layers of small convolutional networks (padded to keep the size), a line each: channels, size,
+    output channels, kernel, then the uses: batch,mode,channels last."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cnns.txt")
+    out = []
+    for line in open(path):
+        f = line.split()
+        uses = [u.split(",") for u in f[4:]]
+        out.append((int(f[0]), int(f[1]), int(f[2]), int(f[3]), [(int(n), mode, int(cl)) for n, mode, cl in uses]))
+    return out
+
+
+def near(r, cin, size, cout, k):
+    def chan(c):
+        u = r.random()
+        if u < 0.4:
+            return max(1, c + r.randint(-9, 9))
+        if u < 0.7:
+            return max(1, int(c * r.uniform(0.5, 1.6)))
+        if u < 0.85:
+            return max(8, int(c * r.uniform(0.5, 1.6)) // 8 * 8)
+        return int(2 ** r.uniform(3.5, 9))
+
+    s = 1
+    if r.random() < 0.55:
+        u = r.random()
+        if u < 0.7 and cin > 3:
+            cin = chan(cin)
+        if u > 0.3:
+            cout = chan(cout)
+    if r.random() < 0.4:
+        size = r.choice((4, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224))
+    elif r.random() < 0.1:
+        size = max(2, int(size * r.uniform(0.6, 1.5)))
+    if r.random() < 0.1:
+        k = r.choice((1, 3, 5, 7))
+    if r.random() < 0.08:
+        s = 2
+    return cin, size, cout, k, s
+
+
+def cnn_configurations(count, seed=11):
+    """Every layer of cnns.txt in its own batch, type and layout, and others drawn near them, shuffled."""
+    r = random.Random(seed)
+    base, out, seen = layers(), [], set()
+
+    def add(cin, size, cout, k, s, n, mode, cl, src, least, most):
+        c = dict(d=2, cin=cin, **{"in": [size, size]}, cout=cout, k=[k, k], s=[s, s], p=[k // 2, k // 2], dil=[1, 1], g=1,
+                 t=0, op=[0, 0], src=src, n=n, mode=mode, cl=cl, bench=0)
+        bytes_, flops = size_of(c)
+        key = (cin, size, cout, k, s, n, mode, cl)
+        if least <= bytes_ <= most and flops <= (6e11 if mode == "fp32" else 6e12) and key not in seen:
+            seen.add(key)
+            out.append(c)
+
+    for cin, size, cout, k, uses in base:
+        for n, mode, cl in uses:
+            add(cin, size, cout, k, 1, n, mode, cl, "cnn", 0, 5e9)
+    while len(out) < count:
+        cin, size, cout, k, uses = r.choice(base)
+        n = r.choice((1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 12, 16, 16, 20, 24, 24, 32, 32, 48, 48, 62, 64, 64, 80, 96, 128, 128, 256))
+        mode = r.choices(("tf32", "bf16", "fp16", "fp32"), (46, 28, 21, 5))[0]
+        least, most = r.choice((0, 2e6, 8e6)), 4e9 if r.random() < 0.15 else 1e9
+        add(*near(r, cin, size, cout, k), n, mode, int(r.random() < 0.15), "cnn-near", least, most)
+    r.shuffle(out)
+    return out
+
+
 def tensors(c, torch, device):
     dt = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[c["mode"]]
     wshape = [c["cin"], c["cout"] // c["g"]] if c["t"] else [c["cout"], c["cin"] // c["g"]]
@@ -140,7 +209,7 @@ def calls(c, torch, x, w, gy):
 
 def worker(a):
     import torch
-    todo = configurations(a.count, a.bench)[a.index::a.workers]
+    todo = (cnn_configurations(a.count) if a.cnns else configurations(a.count, a.bench))[a.index::a.workers]
     budget = Budget(a.budget)
     out = open(a.out, "w")
     torch.zeros(1, device="cuda")
@@ -158,7 +227,7 @@ def worker(a):
             res = dict(c)
             torch.backends.cudnn.allow_tf32 = c["mode"] == "tf32"
             torch.backends.cudnn.benchmark = bool(c["bench"])
-            names = []
+            names, failed = [], torch.cuda.memory_stats().get("num_ooms", 0)
             try:
                 x, w, gy = tensors(c, torch, "cuda")
                 try:
@@ -181,8 +250,11 @@ def worker(a):
                     log("worker", a.index, "stops:", res["err"])
                     return
             x = w = gy = fn = y = None
+            failed = torch.cuda.memory_stats().get("num_ooms", 0) - failed
+            if failed:
+                res["oom"] = failed
             plan.append((res, names))
-            if c["bench"]:
+            if c["bench"] or torch.cuda.memory_reserved() > 5e9:  # the workers share the card
                 torch.cuda.empty_cache()
         # Sentinels come in pairs: every even section is a call, every odd one what lies between calls.
         got, i = sections(trace()[skip:] + [dict(action="alloc", size=77, addr=0)]), 0
@@ -216,10 +288,11 @@ def main():
     p.add_argument("--workers", type=int, default=10)
     p.add_argument("--index", type=int, default=-1)
     p.add_argument("--out", default="convs.jsonl")
+    p.add_argument("--cnns", action="store_true", help="layers of small convolutional networks (cnns.txt) and others near them")
     p.add_argument("--list", action="store_true", help="print the configurations' count and leave")
     a = p.parse_args()
     if a.list:
-        c = configurations(a.count, a.bench)
+        c = cnn_configurations(a.count) if a.cnns else configurations(a.count, a.bench)
         print(len(c), sum(x["src"] == "random" for x in c), sum(x["bench"] for x in c), c[0])
         return
     if a.index >= 0:
@@ -227,7 +300,8 @@ def main():
     start = time.time()
     parts = ["%s.%d" % (a.out, i) for i in range(a.workers)]
     procs = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--index", str(i), "--workers", str(a.workers),
-                               "--budget", str(a.budget - 12), "--count", str(a.count), "--bench", str(a.bench), "--out", parts[i]])
+                               "--budget", str(a.budget - 12), "--count", str(a.count), "--bench", str(a.bench), "--out", parts[i]]
+                              + ["--cnns"] * a.cnns)
              for i in range(a.workers)]
     for q in procs:
         try:

@@ -96,6 +96,18 @@ def stream(d):
     return tiles(rows, columns, 128, 128) % SMS * 131072
 
 
+def split(d, count):
+    """A weight gradient in count slices, each a whole fp32 weight with the channels padded."""
+    c, k = padded(d, step16(d))
+    return converted(d, step16(d)) + count * c * k * d.g * d.r * 4 + 144
+
+
+def x_and_w(d, step):
+    """The input and the weight converted, the output written as it is wanted."""
+    c = up(d.c // d.g, step)
+    return (d.n * c * d.g * d.s + d.k * c * d.r) * d.e + 16
+
+
 def winograd(d):
     t = d.n
     for size in d.ys:
@@ -120,6 +132,16 @@ def fft_both(d):
     return fft(d) + (d.c // d.g) * d.k * (fourier(d) + 4 * d.r)
 
 
+def fft_tiles(d):
+    """In tiles of 32 x 32 (half of it, complex fp32), two tiles of every image at a time."""
+    return ((d.c // d.g) * d.k + 2 * d.n * (d.c + d.k)) * 32 * 17 * 8
+
+
+def odd(value):
+    """The lowest bit set: 1 for odd numbers, up to 64."""
+    return min(value & -value, 64)
+
+
 def step16(d):
     return 16 // d.e
 
@@ -142,6 +164,14 @@ CLASSES = (
     ("slice-8-pixels", lambda d: everything(d) + (d.n * d.p // 8 + d.n * d.p // 384) * weight4(d)),
     ("fft", fft),
     ("fft-both", fft_both),
+    ("fft-tiles", fft_tiles),
+    ("x-and-w-padded", lambda d: x_and_w(d, step16(d))),
+    ("split-1", lambda d: split(d, 1)),
+    ("split-8", lambda d: split(d, 8)),
+    ("split-23", lambda d: split(d, 23)),
+    ("split-60", lambda d: split(d, 60)),
+    ("split-122", lambda d: split(d, 122)),
+    ("converted-slices-64x128", lambda d: converted(d, step16(d)) + slices(d, 64, 128) + 679),
 )
 
 # What the tree may ask of a shape; the order is that of the C table.
@@ -180,6 +210,14 @@ FEATURES = (
     # the weight an image against input and output, which says what a product an image costs
     ("benchmark", lambda d: d.benchmark),
     ("image_share", lambda d: 1000.0 * d.n * d.k * (d.c // d.g) * d.r / (d.n * (d.c * d.s + d.k * d.p))),
+    ("tiles_data", lambda d: tiles(d.n * d.s, d.c // d.g, 128, 128)),
+    ("wave_forward", lambda d: tiles(d.n * d.p, d.k // d.g, 128, 128) % SMS),
+    ("wave_data", lambda d: tiles(d.n * d.s, d.c // d.g, 128, 128) % SMS),
+    ("c_odd", lambda d: odd(d.c // d.g)),
+    ("k_odd", lambda d: odd(d.k // d.g)),
+    ("c_by_k", lambda d: 1000.0 * d.c / d.k),
+    ("row_elements", lambda d: d.xs[-1] * (d.c // d.g)),
+    ("tiles_weight_64", lambda d: tiles(d.k // d.g, d.c // d.g * d.r, 64, 64)),
 )
 
 
