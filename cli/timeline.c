@@ -263,6 +263,15 @@ static void draw_peak(picture *p) {
              SVG_INK, true, text);
 }
 
+/* The most a kind ever has; the context is the same throughout. */
+static int64_t most_of(const pl_report *report, pl_kind kind) {
+    if (kind >= PL_FRAGMENTATION) return report->breakdown[kind];
+    int64_t most = 0;
+    for (size_t i = 0; i < report->timeline_count; i++)
+        if (report->timeline[i].kind[kind] > most) most = report->timeline[i].kind[kind];
+    return most;
+}
+
 static void draw_legend(picture *p) {
     double x = LEFT, y = HEIGHT - 44;
     static const struct {
@@ -275,9 +284,9 @@ static void draw_legend(picture *p) {
     }
     for (int i = 0; i < LAYERS; i++) {
         char text[64];
-        if (p->report->breakdown[layers[i].kind] == 0) continue;
-        snprintf(text, sizeof text, "%s %s", pl_kind_name(layers[i].kind),
-                 text_bytes(p->report->breakdown[layers[i].kind]).text);
+        int64_t most = most_of(p->report, layers[i].kind);
+        if (most == 0) continue;
+        snprintf(text, sizeof text, "%s %s", pl_kind_name(layers[i].kind), text_bytes(most).text);
         double width = 16 + svg_text_width(text, 12) + 16;
         if (x + width > WIDTH - RIGHT) {
             x = LEFT;
@@ -304,8 +313,8 @@ static void write_svg(FILE *out, const pl_report *report, const pl_model_info *m
     svg_begin(out, WIDTH, HEIGHT, title);
     svg_text(out, LEFT, 30, 17, SVG_START, SVG_INK, true, title);
     snprintf(title, sizeof title,
-             "%s; lines and areas stand on what lies outside the allocator; sizes in the legend: "
-             "at the peak",
+             "%s; lines and areas stand on what lies outside the allocator; in the legend, the most of "
+             "each kind",
              report->gpu->title);
     svg_text(out, LEFT, 50, 12, SVG_START, SVG_FAINT, false, title);
     draw_bands(&p, false);

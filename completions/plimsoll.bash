@@ -15,7 +15,7 @@ _plimsoll() {
         mapfile -t COMPREPLY < <(compgen -W "as-exported fp32 tf32 bf16 fp16 amp-bf16 amp-fp16" -- "$word")
         return ;;
     --optimizer|-o)
-        mapfile -t COMPREPLY < <(compgen -W "none sgd sgd-momentum adam adam-fused adamw adamw-fused rmsprop adagrad" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "sgd sgd-decay sgd-fused sgd-momentum sgd-momentum-decay sgd-momentum-fused sgd-nesterov adam adam-decay adam-fused adam-single adamw adamw-amsgrad adamw-fused adamw-single rmsprop rmsprop-centered adagrad adagrad-fused adadelta adamax nadam radam adafactor asgd rprop lion muon none" -- "$word")
         return ;;
     --loss|-l)
         mapfile -t COMPREPLY < <(compgen -W "auto ce mse own none" -- "$word")
@@ -27,7 +27,7 @@ _plimsoll() {
     --parallel)
         return ;;
     --gpu|-g)
-        mapfile -t COMPREPLY < <(compgen -W "h200 a100-40gb t4" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "h200 h100-sxm h100-pcie h100-nvl b200 a100-40gb a100-80gb v100-16gb v100-32gb l40s l4 a10 a10g t4 a6000 rtx6000-ada rtx3060 rtx3060ti rtx3070 rtx3070ti rtx3080-10gb rtx3080-12gb rtx3080ti rtx3090 rtx3090ti rtx4060 rtx4060ti-8gb rtx4060ti-16gb rtx4070 rtx4070super rtx4070ti rtx4070tisuper rtx4080 rtx4080super rtx4090 rtx5060ti-16gb rtx5070 rtx5070ti rtx5080 rtx5090" -- "$word")
         return ;;
     --estimator|-e)
         mapfile -t COMPREPLY < <(compgen -W "sim" -- "$word")

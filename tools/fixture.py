@@ -1,4 +1,4 @@
-"""Makes the accuracy fixture tests/data/accuracy from a ground truth: python3 fixture.py JOBS.jsonl GRAPHS OUT
+"""Makes the accuracy fixture tests/data/accuracy from measured jobs: python3 fixture.py OUT JOBS.jsonl GRAPHS [JOBS GRAPHS]...
 
 Takes an even share of every kind of job, by the id's prefix, each whole where it is small, spread over the
 settings (sorted by them, then every n-th). Of the graphs it keeps model.json alone; of its stack traces, which are
@@ -15,7 +15,9 @@ import sys
 import tarfile
 import zipfile
 
-WANTED = {"cnn": 28, "mlp": 14, "rnn": 16, "tfm": 30, "tv": 20, "tvhead": 3, "hf": 16, "hflora": 5}
+# by the id's prefix; those that begin with n were measured by tools/measure and nothing was fitted on them
+WANTED = {"cnn": 28, "mlp": 14, "rnn": 16, "tfm": 30, "tv": 20, "tvhead": 3, "hf": 16, "hflora": 5, "nops": 34, "nloss": 8,
+          "nopt": 18, "nsdpa": 10, "ncell": 3, "nrnn": 6, "nhf": 44, "ntv": 18, "npar": 10}
 KEPT = ["params", "trainable", "param_bytes", "phases", "peak_allocated", "peak_reserved", "overhead", "retries"]
 SETTINGS = ["precision", "optimizer", "checkpoint", "accumulate", "channels_last", "cudnn_benchmark", "alloc_conf"]
 LARGEST = 4 << 20  # bytes of a model.json
@@ -67,14 +69,18 @@ def strip(value):
 
 
 def main():
-    jobs, graphs, out = map(pathlib.Path, sys.argv[1:])
-    kinds = {}
-    for line in jobs.open():
-        record = json.loads(line)
-        kinds.setdefault(record["job"]["id"].split("-")[0], []).append(record)
+    out, *pairs = map(pathlib.Path, sys.argv[1:])
+    kinds, home = {}, {}
+    for jobs, graphs in zip(pairs[::2], pairs[1::2]):
+        for line in jobs.open():
+            record = json.loads(line)
+            name = record["job"]["id"]
+            if any((graphs / (name + e)).exists() for e in (".json", ".pt2")):
+                kinds.setdefault(name.split("-")[0], []).append(record)
+                home[name] = graphs
     chosen = []
     for kind, count in WANTED.items():
-        records = [r for r in kinds[kind] if any((graphs / (r["job"]["id"] + e)).exists() for e in (".json", ".pt2"))]
+        records = kinds.get(kind, [])
         records.sort(key=lambda r: ([str(r["job"].get(s)) for s in SETTINGS], r["job"]["id"]))
         step = max(1, len(records) / count)
         chosen += [records[int(i * step)] for i in range(min(count, len(records)))]
@@ -83,7 +89,7 @@ def main():
     lines, tar = [], io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as archive:
         for record in chosen:
-            graph = model_json(graphs, record["job"]["id"])
+            graph = model_json(home[record["job"]["id"]], record["job"]["id"])
             if len(graph) > LARGEST:
                 continue
             text = json.dumps(strip(json.loads(graph)), separators=(",", ":")).encode()

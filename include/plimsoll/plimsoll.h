@@ -214,7 +214,7 @@ typedef struct pl_report {
     int peak_step;
     const char *peak_operator, *peak_module;
     bool fits;                                 /* high_bytes <= capacity and no out of memory */
-    bool out_of_memory;                        /* the simulated allocator could not go on */
+    bool out_of_memory;                        /* the card is too small; figures as if it were not */
     int64_t retries;                           /* times its cache was given back to the driver */
     int64_t batch, seq;                        /* as simulated; PL_UNKNOWN where not known */
     int64_t events;                            /* allocations and frees simulated */

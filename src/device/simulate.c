@@ -2,8 +2,8 @@
  *
  * The overhead outside the allocator was measured on an H200 (driver 580.159.04, CUDA 13.0, PyTorch 2.11, cuDNN
  * 9.19; 2026-11-15) in fresh processes that did one thing each: the context alone 610 MiB; the first cuBLAS
- * product 66 MiB more, one on autograd's thread another 64, cublasLt 2; cuDNN's kernels 10 for forward and 8 more
- * for backward. Elementwise kernels, attention's flash and memory-efficient kernels and optimizers add nothing.
+ * product 66 MiB more, one on autograd's thread another 64, cublasLt 2 where cuDNN is not loaded; cuDNN's kernels 10
+ * for forward and 8 more for backward. Elementwise kernels, attention's flash and memory-efficient kernels and optimizers add nothing.
  * Other cards: the catalogue's context and the same libraries, an assumption. */
 #include "device/simulate.h"
 
@@ -24,7 +24,7 @@ int64_t pl_overhead(const pl_gpu *gpu, const pl_tape *tape) {
     int64_t mib = 0;
     if (tape->used_blas) mib += BLAS_FORWARD_MIB;
     if (tape->used_blas_backward) mib += BLAS_BACKWARD_MIB;
-    if (tape->used_blas_lt) mib += BLAS_LT_MIB;
+    if (tape->used_blas_lt && !tape->used_cudnn) mib += BLAS_LT_MIB;
     if (tape->used_cudnn) mib += CUDNN_FORWARD_MIB + (tape->trains ? CUDNN_BACKWARD_MIB : 0);
     if (tape->used_communication) mib += COMMUNICATION_MIB;
     return gpu->context_bytes + (mib << 20);

@@ -197,8 +197,16 @@ static int64_t converted_padded(const shape *d) {
 static int64_t converted_unpadded(const shape *d) {
     return converted(d, 1, false) + 16;
 }
+/* The input and the weight converted, the output written as it is wanted. */
+static int64_t x_and_w_by(const shape *d, int64_t step) {
+    int64_t c = pl_round_up(d->c / d->g, step);
+    return (d->n * c * d->g * d->s + d->k * c * d->r) * d->e + 16;
+}
 static int64_t x_and_w(const shape *d) {
-    return (d->n * d->c * d->s + d->k * (d->c / d->g) * d->r) * d->e + 16;
+    return x_and_w_by(d, 1);
+}
+static int64_t x_and_w_padded(const shape *d) {
+    return x_and_w_by(d, step16(d));
 }
 /* The 1x1 weight gradient in NCHW: one product an image, summed afterwards. */
 static int64_t per_image(const shape *d) {
@@ -266,6 +274,42 @@ static int64_t fft_both(const shape *d) {
     return bytes;
 }
 
+/* In tiles of 32 x 32 (half of it, complex fp32), two tiles of every image at a time. */
+static int64_t fft_tiles(const shape *d) {
+    int64_t bytes;
+    return pl_mul_i64(d->c / d->g * d->k + 2 * d->n * (d->c + d->k), 32 * 17 * 8, &bytes)
+               ? bytes
+               : INT64_MAX;
+}
+
+/* A weight gradient in slices, each a whole fp32 weight with the channels padded. What sets their
+ * number was not found: it is 1 to 132, and the counts below stand for the ranges around them. */
+static int64_t split(const shape *d, int64_t count) {
+    int64_t c = pl_round_up(d->c / d->g, step16(d)), k = pl_round_up(d->k / d->g, step16(d)), bytes;
+    if (!pl_mul_i64(c * k * d->g * d->r, count * 4, &bytes) ||
+        !pl_add_i64(bytes, converted(d, step16(d), false) + 144, &bytes))
+        return INT64_MAX;
+    return bytes;
+}
+static int64_t split_1(const shape *d) {
+    return split(d, 1);
+}
+static int64_t split_8(const shape *d) {
+    return split(d, 8);
+}
+static int64_t split_23(const shape *d) {
+    return split(d, 23);
+}
+static int64_t split_60(const shape *d) {
+    return split(d, 60);
+}
+static int64_t split_122(const shape *d) {
+    return split(d, 122);
+}
+static int64_t slices_64_128(const shape *d) {
+    return converted(d, step16(d), false) + slices(d, 64, 128) + PER_TILE_FLAGS;
+}
+
 /* A leaf's class is an index here. */
 static int64_t (*const formulas[])(const shape *) = {
     none,
@@ -285,12 +329,26 @@ static int64_t (*const formulas[])(const shape *) = {
     slice_8_pixels,
     fft,
     fft_both,
+    fft_tiles,
+    x_and_w_padded,
+    split_1,
+    split_8,
+    split_23,
+    split_60,
+    split_122,
+    slices_64_128,
 };
 enum { FORMULAS = sizeof formulas / sizeof formulas[0] };
 
 /* ---- the tree ---- */
 
-enum { FEATURES = 33 };
+enum { FEATURES = 41 };
+
+/* The lowest bit set, 64 at most. */
+static int64_t evenness(int64_t value) {
+    int64_t bit = value & -value;
+    return bit < 64 ? bit : 64;
+}
 
 /* The list of tools/workspace/formulas.py. */
 static void features(const shape *d, double *f) {
@@ -298,6 +356,8 @@ static void features(const shape *d, double *f) {
     double n = (double)d->n, c = (double)d->c, k = (double)d->k, s = (double)d->s, p = (double)d->p,
            r = (double)d->r;
     double weight = k * (double)cg * r;
+    int64_t forward_tiles = tiles(d->n * d->p, kg, 128, 128);
+    int64_t data_tiles = tiles(d->n * d->s, cg, 128, 128);
     const double all[FEATURES] = {
         d->e == 2,
         d->bf16,
@@ -326,12 +386,20 @@ static void features(const shape *d, double *f) {
         n * c * s,
         n * k * p,
         weight,
-        (double)tiles(d->n * d->p, kg, 128, 128),
+        (double)forward_tiles,
         (double)tiles(kg, cg * d->r, 128, 128),
         n * p * weight,
         d->transposed,
         d->benchmark,
         1000.0 * n * weight / (n * (c * s + k * p)),
+        (double)data_tiles,
+        (double)(forward_tiles % d->sms),
+        (double)(data_tiles % d->sms),
+        (double)evenness(cg),
+        (double)evenness(kg),
+        1000.0 * c / k,
+        (double)(d->in_width * cg),
+        (double)tiles(kg, cg * d->r, 64, 64),
     };
     for (int i = 0; i < FEATURES; i++) f[i] = all[i];
 }

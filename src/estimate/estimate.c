@@ -189,8 +189,9 @@ static bool fill(pl_report *report, const pl_job *job, const pl_gpu *gpu, const 
     report->peak_module = pl_arena_string(w->arena, module, strlen(module));
     warn_unknown(w, tape);
     for (size_t i = 0; i < tape->note_count; i++) warn(w, tape->notes[i]);
+    if (tape->incomplete) warn(w, "a checkpointed block could not be run again as it was: part of backward is missing");
     if (!gpu->calibrated) warn(w, "this card was not measured: context and library workspaces are assumed, and the interval is wider");
-    if (s->out_of_memory) warn(w, "the card is full before the third step ends: the peak is where it stopped");
+    if (s->out_of_memory) warn(w, "out of memory on this card; the figures are those of a card large enough");
     const char **warnings = pl_arena_array(w->arena, w->count + 1, sizeof *warnings);
     if (!warnings || w->failed || !report->peak_operator || !report->peak_module) return false;
     memcpy(warnings, w->lines, w->count * sizeof *warnings);
@@ -228,6 +229,11 @@ static pl_status simulate(pl_report *report, const pl_model *model, const pl_job
     settings.device_bytes = gpu->capacity_bytes > overhead ? gpu->capacity_bytes - overhead : 1;
     pl_simulation s;
     status = pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
+    if (status == PL_OK && s.out_of_memory) { /* what it would take: the same on a card without end */
+        settings.device_bytes = settings.total_bytes = 0;
+        status = pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
+        s.out_of_memory = true;
+    }
     writer w = {.arena = pl_report_arena(report)};
     if (status == PL_OK && !fill(report, job, gpu, g, tape, &s, overhead, &w))
         status = pl_fail(err, PL_MISSING, g->name, -1, "out of memory");

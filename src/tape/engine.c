@@ -207,6 +207,13 @@ static void find_reached(pl_eager *e, pl_fn *root) {
     }
 }
 
+/* Whether everything the function saved is there; not so where a checkpointed block, run again, took another way. */
+static bool has_saved(const pl_fn *fn) {
+    for (int i = 0; i < fn->saved_count; i++)
+        if (!fn->saved[i]) return false;
+    return true;
+}
+
 static void call(pl_eager *e, pl_fn *fn) {
     pl_value *out_few[PL_MAX_GRADS] = {0}, **out = out_few;
     if (fn->edge_count > PL_MAX_GRADS) {
@@ -221,7 +228,8 @@ static void call(pl_eager *e, pl_fn *fn) {
     e->what = fn->name;
     bool any = false;
     for (int i = 0; i < fn->output_count; i++) any |= fn->grads[i] != NULL;
-    if (any) fn->backward(e, fn, fn->grads, out);
+    if (any && has_saved(fn)) fn->backward(e, fn, fn->grads, out);
+    else if (any) e->tape->incomplete = true;
     for (int i = 0; i < fn->edge_count; i++) {
         const pl_edge *edge = &fn->edges[i];
         if (!out[i]) continue;

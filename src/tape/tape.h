@@ -40,6 +40,7 @@ typedef struct pl_tape {
     /* What the job used, for the device's overhead. */
     bool used_blas, used_blas_backward, used_blas_lt, used_cudnn, used_convolutions, used_rnn,
         used_communication, trains;
+    bool incomplete; /* a checkpointed block could not be run again as it was: its gradients are missing */
     /* Bytes by which the most doubtful convolution workspace may be wrong (90th percentile of its class). */
     double workspace_doubt;
 } pl_tape;

@@ -3,20 +3,26 @@
     python tools/workspace/fit.py --traces DIR --measured FILE.jsonl.xz ... --out src/device/workspace_tree.c
 
 DIR holds allocator-traces, operator-traces (.jsonl or .jsonl.xz) and graphs/; FILEs come from tools/measure/convs.py.
-Validation keeps whole models (traces) or whole layer shapes whatever their batch and type (measured) on one side.
-Needs numpy. The cost of an answer is its error relative to the tensors' bytes; too low costs twice."""
+Validation keeps whole jobs (traces) and whole layers whatever their batch and type (measured, and the layers of jobs held
+out) on one side. Needs numpy and a C compiler (grow.c). The cost of an answer is its error relative to the tensors' bytes; too low costs twice."""
 import argparse
+import ctypes
 import datetime
 import json
 import os
+import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
 from formulas import CLASSES, FEATURES, PASSES, Shape, native_depthwise
-from rows import MIB, read_measured, read_traces
+from rows import MIB, read_measured, read_traces, shape_of
 
 LOW = 2.0       # an underestimate costs this much more
+INEXACT = 0.1   # so much more where it is not exact
+FLOOR = 0.02    # so much anyway: grow.c's smooth minimum needs costs above 0
+KINDS = {"trace": 2.0, "torchvision": 1.0, "random": 0.8, "cnn": 0.5, "cnn-near": 0.5}
 EXACT = 1024    # bytes: closer than this is exact, the allocator rounds to 512
 
 
@@ -31,49 +37,52 @@ class Data:
         self.bytes = np.array([float(r[target]) for r in rows])
         self.scale = np.array([float(d.e * (d.n * d.c * d.s + d.n * d.k * d.p + d.k * (d.c // d.g) * d.r)) for d in shapes])
         self.group = np.array([r["group"] for r in rows])
+        self.shape = np.array([str(shape_of(r)) for r in rows])
         error = self.answers - self.bytes[:, None]
         relative = np.abs(error) / (self.scale + MIB)[:, None]
-        cost = np.minimum(relative * np.where(error < 0, LOW, 1.0), 3.0) + 0.03 * (np.abs(error) > EXACT)
-        # What jobs are made of counts most: convolutions of whole jobs, then known models' layers, then made-up ones, and
-        # least those with TF32 off, which nobody has by default.
-        self.traced = np.array(["made_up" not in r for r in rows])
-        common = np.array([2.0 if "made_up" not in r else 0.8 if r["made_up"] else 1.0 for r in rows])
+        cost = np.minimum(relative * np.where(error < 0, LOW, 1.0), 3.0) + INEXACT * (np.abs(error) > EXACT) + FLOOR
+        # What jobs are made of counts most: convolutions of whole jobs, then known models' layers, then made-up ones, then
+        # those of small networks, of which there are many, and least those with TF32 off, which nobody has by default.
+        self.traced = np.array(["kind" not in r for r in rows])
+        common = np.array([KINDS[r.get("kind", "trace")] for r in rows])
         common *= np.where([d.tf32 for d in shapes], 1.0, 0.7)
         self.weight = common * (0.1 + np.minimum(1.0, np.sqrt(self.scale / (32 * MIB))))
         self.cost = cost * self.weight[:, None]
 
 
-def grow(data, index, depth, least, penalty):
+NODE = np.dtype([("value", "f8"), ("low", "i4"), ("high", "i4"), ("feature", "i4"), ("best", "i4")], align=True)
+WIDTH = 32      # of grow.c
+
+
+def build():
+    """grow.c as a library."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "grow.c")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "grow.so")
+        subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-O3", "-march=native", "-ffast-math", "-fno-finite-math-only",
+                        "-shared", "-fPIC", source, "-o", path, "-lm"], check=True)
+        return ctypes.CDLL(path)
+
+
+def grow(library, data, index, how):
     """A tree over the rows of index: ("split", feature, threshold, at most, above) or ("leaf", class, rows)."""
-    total = data.cost[index].sum(0)
-    here = total.min()
-    leaf = ("leaf", int(total.argmin()), index)
-    if depth == 0 or len(index) < 2 * least or here <= penalty:
-        return leaf, here + penalty
-    best = None
-    for feature in range(data.x.shape[1]):
-        values = data.x[index, feature]
-        order = np.argsort(values, kind="stable")
-        ordered = values[order]
-        change = np.nonzero(np.diff(ordered) > 0)[0]
-        change = change[(change + 1 >= least) & (change + 1 <= len(index) - least)]
-        if len(change) == 0:
-            continue
-        left = np.cumsum(data.cost[index[order]], axis=0)[change]
-        score = left.min(1) + (total[None, :] - left).min(1)
-        at = int(score.argmin())
-        if best is None or score[at] < best[0] - 1e-9:
-            low, high = ordered[change[at]], ordered[change[at] + 1]
-            best = (score[at], int(feature), float((low + high) / 2 if high - low < 2 else np.floor((low + high) / 2)))
-    if best is None:
-        return leaf, here + penalty
-    _, feature, threshold = best
-    below = data.x[index, feature] <= threshold
-    left, left_cost = grow(data, index[below], depth - 1, least, penalty)
-    right, right_cost = grow(data, index[~below], depth - 1, least, penalty)
-    if left_cost + right_cost >= here + penalty - 1e-9:
-        return leaf, here + penalty
-    return ("split", feature, threshold, left, right), left_cost + right_cost
+    x = np.ascontiguousarray(data.x[index].T)
+    order = np.ascontiguousarray(np.argsort(x, axis=1, kind="stable").astype(np.int32))
+    cost = np.zeros((len(index), WIDTH), np.float32)
+    cost[:, :data.cost.shape[1]] = data.cost[index]
+    nodes = np.zeros(2 * len(index), NODE)
+    count = library.pl_grow(len(index), len(x), data.cost.shape[1], *(ctypes.c_void_p(a.ctypes.data) for a in (cost, x, order)),
+                            how.depth, how.least, ctypes.c_double(how.penalty), ctypes.c_void_p(nodes.ctypes.data))
+    if count < 1:
+        raise SystemExit("grow.c: nothing grown")
+
+    def nested(at, rows):
+        node = nodes[at]
+        if node["feature"] < 0:
+            return ("leaf", int(node["best"]), rows)
+        below = data.x[rows, node["feature"]] <= node["value"]
+        return ("split", int(node["feature"]), float(node["value"]), nested(node["low"], rows[below]), nested(node["high"], rows[~below]))
+    return nested(0, index)
 
 
 def apply(tree, x):
@@ -93,7 +102,9 @@ def apply(tree, x):
 
 def fit(data, index, how):
     """A tree a pass."""
-    return [grow(data, index[data.pass_[index] == which], how.depth, how.least, how.penalty)[0] for which in range(3)]
+    if how.library is None:
+        how.library = build()
+    return [grow(how.library, data, index[data.pass_[index] == which], how) for which in range(3)]
 
 
 def predict(data, trees, index):
@@ -104,22 +115,24 @@ def predict(data, trees, index):
     return answer
 
 
-def folds(groups, count):
-    names = sorted(set(groups))
-    rng = np.random.default_rng(1)
-    rng.shuffle(names)
-    number = {name: i % count for i, name in enumerate(names)}
-    return np.array([number[g] for g in groups])
+def folds(names, count):
+    names = sorted(names)
+    np.random.default_rng(1).shuffle(names)
+    return {name: i % count for i, name in enumerate(names)}
 
 
 def validated(data, how, count=5):
-    """Every row's answer from trees that saw nothing of its group."""
-    fold = folds(data.group, count)
+    """Every row's answer from trees that saw nothing of its job and of no layer of it, at whatever batch and type."""
+    number = folds(set(data.group) | set(data.shape), count)
+    own = np.array([number[g] for g in data.group])
+    shape = np.array([number[s] for s in data.shape])
     answer = np.zeros(len(data.rows))
     everything = np.arange(len(data.rows))
     for f in range(count):
-        held = everything[fold == f]
-        answer[held] = predict(data, fit(data, everything[fold != f], how), held)
+        held = everything[own == f]
+        layers = set(data.shape[held])
+        seen = np.array([s not in layers for s in data.shape]) & (own != f) & (shape != f)
+        answer[held] = predict(data, fit(data, everything[seen], how), held)
     return answer
 
 
@@ -236,7 +249,7 @@ class How:
     """How the trees are grown."""
 
     def __init__(self, depth, least, penalty):
-        self.depth, self.least, self.penalty = depth, least, penalty
+        self.depth, self.least, self.penalty, self.library = depth, least, penalty, None
 
     def text(self):
         return f"--depth {self.depth} --least {self.least} --penalty {self.penalty:g}"
@@ -249,9 +262,9 @@ def main():
     parser.add_argument("--out")
     parser.add_argument("--tests", help="rewrite the rows of this C test")
     parser.add_argument("--cases", help="write rows with the answers of this program, to hold the C code against")
-    parser.add_argument("--depth", type=int, default=16)
+    parser.add_argument("--depth", type=int, default=20)
     parser.add_argument("--least", type=int, default=2)
-    parser.add_argument("--penalty", type=float, default=2)
+    parser.add_argument("--penalty", type=float, default=3)
     parser.add_argument("--search", action="store_true", help="try several penalties first")
     args = parser.parse_args()
     rows = read_traces(args.traces) if args.traces else []

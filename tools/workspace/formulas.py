@@ -4,6 +4,7 @@ The structure was found by taking the measured bytes apart (H200, cuDNN 9.19, 20
 - Tensor-core engines want channels last with channels a multiple of 16 bytes. Given anything else they convert
   x, w, y into the workspace: the sum of the converted tensors, plus 16 bytes, plus 131 for some.
 - Weight gradients sum over batch and space; they are cut into slices, each with an fp32 partial result of whole tiles.
+- Other weight gradients hold 1 to 132 whole fp32 weights; what sets the number was not found.
 - The 1x1 weight gradient in NCHW is one product an image: batch times the weight in fp32.
 - Winograd F(4x4, 3x3) holds 36 values a tile for x, y and w, in fp32.
 A transposed convolution is the plain one with input and output, forward and backward-data changing places."""
@@ -137,7 +138,7 @@ def fft_tiles(d):
     return ((d.c // d.g) * d.k + 2 * d.n * (d.c + d.k)) * 32 * 17 * 8
 
 
-def odd(value):
+def evenness(value):
     """The lowest bit set: 1 for odd numbers, up to 64."""
     return min(value & -value, 64)
 
@@ -151,7 +152,7 @@ CLASSES = (
     ("small", lambda d: 400),
     ("converted", lambda d: converted(d, step16(d)) + 147),
     ("converted-unpadded", lambda d: converted(d, 1) + 16),
-    ("x-and-w", lambda d: (d.n * d.c * d.s + d.k * (d.c // d.g) * d.r) * d.e + 16),
+    ("x-and-w", lambda d: x_and_w(d, 1)),
     ("per-image", lambda d: d.n * weight4(d) + 400),
     ("winograd", winograd),
     ("converted-slices-64", lambda d: converted(d, step16(d)) + slices(d, 64, 64) + 679),
@@ -213,8 +214,8 @@ FEATURES = (
     ("tiles_data", lambda d: tiles(d.n * d.s, d.c // d.g, 128, 128)),
     ("wave_forward", lambda d: tiles(d.n * d.p, d.k // d.g, 128, 128) % SMS),
     ("wave_data", lambda d: tiles(d.n * d.s, d.c // d.g, 128, 128) % SMS),
-    ("c_odd", lambda d: odd(d.c // d.g)),
-    ("k_odd", lambda d: odd(d.k // d.g)),
+    ("c_evenness", lambda d: evenness(d.c // d.g)),
+    ("k_evenness", lambda d: evenness(d.k // d.g)),
     ("c_by_k", lambda d: 1000.0 * d.c / d.k),
     ("row_elements", lambda d: d.xs[-1] * (d.c // d.g)),
     ("tiles_weight_64", lambda d: tiles(d.k // d.g, d.c // d.g * d.r, 64, 64)),

@@ -212,6 +212,11 @@ def read_traces(folder):
     return list(rows.values())
 
 
+def shape_of(row):
+    """The layer, whatever its batch, type and layout."""
+    return (tuple(row["x"][1:]), tuple(row["w"]), tuple(row["stride"]), row["groups"], row["transposed"])
+
+
 def key_of(row):
     return (row["pass"], row["dtype"], row["tf32"], row["channels_last"], row["benchmark"], tuple(row["x"]), tuple(row["w"]),
             tuple(row["y"]), tuple(row["stride"]), tuple(row["padding"]), tuple(row["dilation"]),
@@ -236,9 +241,10 @@ def read_measured(path):
                 "dtype": {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}[e["mode"]],
                 "tf32": e["mode"] != "fp32", "channels_last": bool(e["cl"]), "benchmark": bool(e["bench"]),
                 "transposed": bool(e["t"]), "x": [e["n"], e["cin"]] + e["in"], "w": w + e["k"], "y": [e["n"], e["cout"]] + out,
-                "stride": e["s"], "padding": e["p"], "dilation": e["dil"], "groups": e["g"], "backend": e.get("backend"), "made_up": e["src"] == "random",
-                "group": f"{e['cin']}-{e['cout']}-{e['in']}-{e['k']}-{e['s']}-{e['g']}-{e['t']}", "source": os.path.basename(path),
+                "stride": e["s"], "padding": e["p"], "dilation": e["dil"], "groups": e["g"], "backend": e.get("backend"), "kind": e["src"],
+                "source": os.path.basename(path),
             }
+            base["group"] = str(shape_of(base))
             for short, name in (("f", "forward"), ("bd", "backward_data"), ("bw", "backward_weight")):
                 if short in e:
                     temporaries = e[short][0]
