@@ -2,11 +2,12 @@
  * PL_INPUT with file, place and what was expected; it does not crash, leak or hang.
  *
  * With clang -fsanitize=fuzzer (and -DPL_LIBFUZZER) this is a libFuzzer target:
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DPL_LIBFUZZER -Isrc -Iinclude
- * tests/fuzz_import.c \
- *         src/core/{arena,error,file}.c src/graph/{graph,expr}.c
- * src/import/{import,json,names,pt2,zip}.c \ src/import/pt2_{args,graph,module}.c -lz -lm -o
- * fuzz_import Without, a program that damages files itself, from a seed, the same each time:
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DPL_LIBFUZZER -Isrc -Iinclude \
+ *         tests/fuzz_import.c src/core/{arena,error,file}.c src/graph/{graph,expr}.c \
+ *         src/import/{import,json,names,pt2,zip}.c src/import/pt2_{args,graph,module}.c \
+ *         -lz -lm -o fuzz_import
+ *
+ * Without, a program that damages files itself, from a seed, the same each time:
  *     test_fuzz_import COUNT FILE.pt2...
  * A third of the variants are damaged archives, the rest damaged JSON: the archive's check sum
  * would keep most of the damage from the JSON reader. */

@@ -1,4 +1,4 @@
-/* checked: sums and products of sizes that say when they do not fit. */
+/* checked: arithmetic on sizes; sums and products that say when they do not fit. */
 #ifndef PL_CORE_CHECKED_H
 #define PL_CORE_CHECKED_H
 
@@ -21,6 +21,18 @@ static inline int64_t pl_round_up(int64_t value, int64_t step) {
     int64_t up;
     if (!pl_add_i64(value, step - 1, &up)) return INT64_MAX;
     return up - up % step;
+}
+
+/* a / b, rounded up (both positive, far from the limit). */
+static inline int64_t pl_div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* The largest power of two at or below n; 1 for what is smaller. */
+static inline int64_t pl_last_power2(int64_t n) {
+    int64_t p = 1;
+    while (p * 2 <= n) p *= 2;
+    return p;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* error: see error.h. */
+/* error: see error.h. Messages that are too long are cut, never refused. */
 #include "core/error.h"
 
 #include <stdarg.h>

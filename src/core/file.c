@@ -1,4 +1,4 @@
-/* file: see file.h. POSIX. */
+/* file: see file.h. POSIX: open, fstat, mmap. Left out: files that grow or shrink while they are read. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/file.h"
 

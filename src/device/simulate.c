@@ -63,11 +63,6 @@ typedef struct player {
     uint8_t phase, step;
 } player;
 
-static const char *module_of(const pl_graph *g, int32_t node) {
-    int32_t m = node >= 0 ? g->nodes[node].module : -1;
-    return m >= 0 ? g->modules[m].path : "";
-}
-
 static void note_moment(const player *p, const pl_tape_block *block, pl_moment *moment) {
     const pl_allocator_stats *stats = pl_allocator_stats_of(p->allocator);
     *moment = (pl_moment){.allocated = stats->allocated,
@@ -75,7 +70,7 @@ static void note_moment(const player *p, const pl_tape_block *block, pl_moment *
                           .phase = (pl_phase)p->phase,
                           .step = p->step,
                           .operator_name = block && block->what ? block->what : "",
-                          .module = block ? module_of(p->graph, block->node) : ""};
+                          .module = block ? pl_node_module(p->graph, block->node) : ""};
     for (int k = 0; k < PL_FRAGMENTATION; k++) moment->kind[k] = p->kinds[k];
 }
 

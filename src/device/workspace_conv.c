@@ -6,14 +6,15 @@
  * features stand in tools/workspace/formulas.py too, in the same order; fit.py --cases writes rows
  * to hold the two against each other.
  *
- * How good: on 35,367 measured passes (H200, cuDNN 9.19, 2026-11-15) some formula is within 1 KiB
- * in 84 %, and within 1.4 % of the tensors' bytes in 90 %; choosing it is the hard part. Of the
- * passes of whole recorded jobs over 8 MiB, with their job held out: 73 % within 1 KiB, median
- * error 0, 90th percentile 27 % of the tensors' bytes, bias -0.4 %, too low by more than 5 % in 10
- * %. Backward-data is best (88 % within 1 KiB), backward-weight worst (48 %, since its slices vary;
- * median 0.3 %). Shapes made up at random, TF32 switched off and grouped ones are worse: fit.py
- * prints the table. The largest workspace that benchmark tries is known to an order only (half
- * precision: median 25 %; float32, where Fourier engines are tried: a factor of two and more).
+ * How good: on 227,367 measured passes (H200, cuDNN 9.19, 2026-11-15; most are layers of small
+ * networks with any number of channels) some formula is within 1 KiB in 80 %, and within 1.1 % of
+ * the tensors' bytes in 90 %; choosing it is the hard part. Of the passes of whole recorded jobs
+ * over 8 MiB, with their job and its layers held out: 76 % within 1 KiB, median error 0, 90th
+ * percentile 18 % of the tensors' bytes, bias 1.9 %, too low by more than 5 % in 8 %. Backward-data
+ * is best (90 % within 1 KiB), backward-weight worst (58 %, since the number of its slices was not
+ * found out; median 0.01 %). Grouped ones and TF32 switched off are worse: fit.py prints the table.
+ * The largest workspace that benchmark tries is known to an order only (half precision: median 15
+ * %; float32, where Fourier engines are tried: a factor of two and more).
  *
  * Other cards: the formulas use their number of multiprocessors; the trees are the H200's. Below
  * compute capability 8.0 there is no TF32, so float32 runs as with cudnn.allow_tf32 off. Their

@@ -1,9 +1,14 @@
-/* estimate: a model and a job in, a report out. One row an estimator; `sim` is the simulator. */
+/* estimate: a model and a job in, a report out. One row an estimator; `sim` is the simulator.
+ *
+ * The graph with the job's batch becomes a tape (src/tape), the tape a memory curve (src/device); of the curve's
+ * peak the report has the size, the kinds, the blocks alive and, from interval.c, how far off it may be. A job that
+ * does not fit is simulated again on a card without limit, so that its figures are those it would need. Left out:
+ * what compute and time a step takes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "device/simulate.h"
 #include "estimate/interval.h"
 #include "estimate/model.h"
@@ -11,12 +16,6 @@
 #include "tape/tape.h"
 
 enum { STEPS = 3 }; /* the first makes the optimizer's state, the third settles fragmentation */
-
-static int64_t now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 /* ---- names ---- */
 
@@ -66,11 +65,6 @@ static int compare_alive(const void *x, const void *y) {
     return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
 }
 
-static const char *module_of(const pl_graph *g, int32_t node) {
-    int32_t m = node >= 0 ? g->nodes[node].module : -1;
-    return m >= 0 ? g->modules[m].path : "";
-}
-
 /* A parameter's module: its path without the last part. Copied into the arena. */
 static const char *owner_of(pl_arena *arena, const pl_tensor *tensor) {
     const char *dot = tensor->path ? strrchr(tensor->path, '.') : NULL;
@@ -95,7 +89,7 @@ static bool fill_alive(pl_report *report, const pl_tape *tape, const pl_graph *g
         if (!live[b]) continue;
         const pl_tape_block *block = &tape->blocks[b];
         const pl_tensor *tensor = block->tensor >= 0 ? &g->tensors[block->tensor] : NULL;
-        const char *module = tensor ? owner_of(arena, tensor) : module_of(g, block->node);
+        const char *module = tensor ? owner_of(arena, tensor) : pl_node_module(g, block->node);
         const char *name = tensor && tensor->path ? tensor->path : "";
         alive[n] = (pl_alive){.bytes = block->bytes,
                               .kind = (pl_kind)block->kind,
@@ -173,8 +167,7 @@ static bool fill(pl_report *report, const pl_job *job, const pl_gpu *gpu, const 
                             .benchmark = job->cudnn_benchmark,
                             .parallel = job->parallel != PL_ALONE,
                             .calibrated = gpu->calibrated,
-                            .unknown = (int)tape->unknown_count,
-                            .workspace_doubt = tape->workspace_doubt};
+                            .unknown = (int)tape->unknown_count};
     pl_interval interval = pl_interval_of(&evidence);
     report->coverage = interval.coverage;
     report->low_bytes = report->peak_bytes - share(report->peak_bytes, interval.below);
@@ -184,7 +177,7 @@ static bool fill(pl_report *report, const pl_job *job, const pl_gpu *gpu, const 
     const pl_tape_block *block = event ? &tape->blocks[event > 0 ? event : -event] : NULL;
     report->peak_phase = block ? (pl_phase)block->phase : PL_PHASE_LOAD;
     report->peak_step = block ? block->step : 0;
-    const char *what = block && block->what ? block->what : "", *module = block ? module_of(g, block->node) : "";
+    const char *what = block && block->what ? block->what : "", *module = block ? pl_node_module(g, block->node) : "";
     report->peak_operator = pl_arena_string(w->arena, what, strlen(what));
     report->peak_module = pl_arena_string(w->arena, module, strlen(module));
     warn_unknown(w, tape);
@@ -262,7 +255,7 @@ static pl_status check_job(const pl_job *job, const pl_gpu **gpu, pl_error *err)
 
 pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job, pl_error *err) {
     *out = NULL;
-    int64_t begin = now_us();
+    int64_t begin = pl_now_us();
     const pl_gpu *gpu;
     pl_status status = check_job(job, &gpu, err);
     if (status != PL_OK) return status;
@@ -280,7 +273,7 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     }
     report->batch = batch;
     report->seq = seq;
-    report->elapsed_us = now_us() - begin;
+    report->elapsed_us = pl_now_us() - begin;
     *out = report;
     return PL_OK;
 }

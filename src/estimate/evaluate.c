@@ -7,6 +7,7 @@
  * (cli/evaluate.c). */
 #include "core/arena.h"
 #include "core/checked.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "estimate/packed.h"
 #include "import/json.h"
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { DEPTH_LIMIT = 64, MOST_THREADS = 256 };
@@ -42,12 +42,6 @@ typedef struct evaluation {
     pthread_mutex_t lock; /* of the progress callback and done */
     size_t done;
 } evaluation;
-
-static int64_t now_us(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
-}
 
 void pl_evaluate_settings_default(pl_evaluate_settings *settings) {
     pl_job job;
@@ -332,7 +326,7 @@ pl_status pl_evaluate(pl_evaluation **out, const char *jobs, const char *graphs,
     pl_evaluate_settings standard;
     pl_evaluate_settings_default(&standard);
     if (!settings) settings = &standard;
-    int64_t start = now_us();
+    int64_t start = pl_now_us();
     char *bytes;
     size_t size;
     pl_status status = pl_packed_read(&bytes, &size, jobs, file_limit, err);
@@ -361,7 +355,7 @@ pl_status pl_evaluate(pl_evaluation **out, const char *jobs, const char *graphs,
         if (!e->open.estimator) status = no_memory(err);
         e->open.trials = trials;
         e->open.count = e->count;
-        e->open.elapsed_us = now_us() - start;
+        e->open.elapsed_us = pl_now_us() - start;
     }
     if (status != PL_OK) {
         pl_arena_free(&arena);

@@ -2,7 +2,7 @@
  *
  * Shares are quantiles of (truth - peak) / peak over jobs that nothing was fitted on, a row a kind of evidence; the
  * widest row that applies holds. `below` and `above` are set so that 2.5 % of the truths lie outside on each side.
- * docs/accuracy.md has the figures and the command. */
+ * `plimsoll evaluate` on measured jobs gives the errors (docs/formats.md has the form of a job). */
 #include "estimate/interval.h"
 
 #include <stddef.h>

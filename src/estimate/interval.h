@@ -12,7 +12,6 @@ typedef struct pl_evidence {
     bool parallel;       /* DDP or FSDP2 */
     bool calibrated;     /* a card that was measured */
     int unknown;         /* operators without a rule */
-    double workspace_doubt; /* tape's, 0 to 1 */
 } pl_evidence;
 
 typedef struct pl_interval {

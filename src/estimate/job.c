@@ -1,4 +1,5 @@
-/* job: the settings of a job, their defaults and their names. */
+/* job: the settings of a job, their defaults and their names, as the public header gives them. Names are those of
+ * the command's options. Left out: optimizers' and estimators' names, which stand in their own tables. */
 #include <stdlib.h>
 #include <string.h>
 

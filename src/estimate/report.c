@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/utf8.h"
+
 /* The public struct comes first, so that a pl_report * is a full_report * too. */
 typedef struct full_report {
     pl_report report;
@@ -82,25 +84,6 @@ static void put_format(writer *w, const char *format, ...) {
     put(w, line, (size_t)length);
 }
 
-/* Bytes of the UTF-8 sequence at text, 0 where there is none (RFC 3629: no surrogates, no overlong
- * forms, nothing above U+10FFFF). Ends at the closing 0, which is no continuation byte. */
-static size_t utf8_length(const unsigned char *text) {
-    unsigned char first = text[0];
-    size_t length = first < 0x80   ? 1
-                    : first < 0xc2 ? 0
-                    : first < 0xe0 ? 2
-                    : first < 0xf0 ? 3
-                    : first < 0xf5 ? 4
-                                   : 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    if (first == 0xe0 && text[1] < 0xa0) return 0;
-    if (first == 0xed && text[1] > 0x9f) return 0;
-    if (first == 0xf0 && text[1] < 0x90) return 0;
-    if (first == 0xf4 && text[1] > 0x8f) return 0;
-    return length;
-}
-
 static void put_string(writer *w, const char *string) {
     if (!string) {
         put_text(w, "null");
@@ -109,7 +92,7 @@ static void put_string(writer *w, const char *string) {
     put_text(w, "\"");
     const unsigned char *at = (const unsigned char *)string;
     while (*at) {
-        size_t length = utf8_length(at);
+        size_t length = pl_utf8_length(at, PL_UTF8_MOST);
         if (length == 0) {
             put_text(w, "\\ufffd");
             at++;

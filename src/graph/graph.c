@@ -1,4 +1,7 @@
-/* graph: see graph.h. Types as c10/core/ScalarType.h sizes them (PyTorch 2.11). */
+/* graph: see graph.h. The types and their sizes, arguments by name, and binding.
+ *
+ * Types as c10/core/ScalarType.h sizes them (PyTorch 2.11). Binding copies what has symbols in it and shares the
+ * rest. Left out: types of less than a byte and quantized ones. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -7,34 +10,33 @@
 #include "graph/expr.h"
 
 static const struct dtype {
-    const char *name;
-    uint8_t size;
+    uint8_t size; /* bytes an element; 0: no such type */
     bool is_float;
 } dtypes[PL_DT_COUNT] = {
-    [PL_DT_UNKNOWN] = {"unknown", 0, false},
-    [PL_DT_U8] = {"uint8", 1, false},
-    [PL_DT_I8] = {"int8", 1, false},
-    [PL_DT_I16] = {"int16", 2, false},
-    [PL_DT_I32] = {"int32", 4, false},
-    [PL_DT_I64] = {"int64", 8, false},
-    [PL_DT_F16] = {"float16", 2, true},
-    [PL_DT_F32] = {"float32", 4, true},
-    [PL_DT_F64] = {"float64", 8, true},
-    [PL_DT_C32] = {"complex32", 4, true},
-    [PL_DT_C64] = {"complex64", 8, true},
-    [PL_DT_C128] = {"complex128", 16, true},
-    [PL_DT_BOOL] = {"bool", 1, false},
-    [PL_DT_BF16] = {"bfloat16", 2, true},
-    [PL_DT_U16] = {"uint16", 2, false},
-    [PL_DT_F8E4M3FN] = {"float8_e4m3fn", 1, true},
-    [PL_DT_F8E5M2] = {"float8_e5m2", 1, true},
-    [PL_DT_F8E4M3FNUZ] = {"float8_e4m3fnuz", 1, true},
-    [PL_DT_F8E5M2FNUZ] = {"float8_e5m2fnuz", 1, true},
+    [PL_DT_UNKNOWN] = {0, false},
+    [PL_DT_U8] = {1, false},
+    [PL_DT_I8] = {1, false},
+    [PL_DT_I16] = {2, false},
+    [PL_DT_I32] = {4, false},
+    [PL_DT_I64] = {8, false},
+    [PL_DT_F16] = {2, true},
+    [PL_DT_F32] = {4, true},
+    [PL_DT_F64] = {8, true},
+    [PL_DT_C32] = {4, true},
+    [PL_DT_C64] = {8, true},
+    [PL_DT_C128] = {16, true},
+    [PL_DT_BOOL] = {1, false},
+    [PL_DT_BF16] = {2, true},
+    [PL_DT_U16] = {2, false},
+    [PL_DT_F8E4M3FN] = {1, true},
+    [PL_DT_F8E5M2] = {1, true},
+    [PL_DT_F8E4M3FNUZ] = {1, true},
+    [PL_DT_F8E5M2FNUZ] = {1, true},
 };
 
 static const struct dtype *dtype_row(pl_dtype dtype) {
     size_t i = (size_t)dtype;
-    return &dtypes[i < PL_DT_COUNT && dtypes[i].name ? i : PL_DT_UNKNOWN];
+    return &dtypes[i < PL_DT_COUNT && dtypes[i].size ? i : PL_DT_UNKNOWN];
 }
 
 int pl_dtype_size(pl_dtype dtype) {
@@ -45,8 +47,8 @@ bool pl_dtype_is_float(pl_dtype dtype) {
     return dtype_row(dtype)->is_float;
 }
 
-const char *pl_dtype_name(pl_dtype dtype) {
-    return dtype_row(dtype)->name;
+bool pl_dtype_is_half(pl_dtype dtype) {
+    return dtype == PL_DT_F16 || dtype == PL_DT_BF16;
 }
 
 const pl_arg *pl_node_arg(const pl_node *node, const char *name) {
@@ -74,6 +76,11 @@ double pl_node_float(const pl_node *node, const char *name, double otherwise) {
     if (!arg) return otherwise;
     if (arg->kind == PL_ARG_FLOAT) return arg->f;
     return arg->kind == PL_ARG_INT ? (double)arg->i : otherwise;
+}
+
+const char *pl_node_module(const pl_graph *graph, int32_t node) {
+    int32_t m = node >= 0 ? graph->nodes[node].module : -1;
+    return m >= 0 ? graph->modules[m].path : "";
 }
 
 int64_t pl_tensor_elements(const pl_tensor *tensor) {

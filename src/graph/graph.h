@@ -21,7 +21,7 @@ typedef enum pl_dtype {
 
 int pl_dtype_size(pl_dtype dtype);         /* bytes an element; 0: unknown */
 bool pl_dtype_is_float(pl_dtype dtype);    /* floating point or complex: can need a gradient */
-const char *pl_dtype_name(pl_dtype dtype); /* "float32" */
+bool pl_dtype_is_half(pl_dtype dtype);     /* float16 or bfloat16 */
 
 enum { PL_MAX_DIMS = 16 };
 
@@ -135,6 +135,9 @@ const pl_arg *pl_node_arg(const pl_node *node, const char *name);
 int32_t pl_node_tensor(const pl_node *node, const char *name);
 int64_t pl_node_int(const pl_node *node, const char *name, int64_t otherwise); /* int, bool or dtype */
 double pl_node_float(const pl_node *node, const char *name, double otherwise); /* float or int */
+
+/* Path of the module that a node ran in; "" for the model itself and for node -1. */
+const char *pl_node_module(const pl_graph *graph, int32_t node);
 
 /* Elements of a tensor; INT64_MAX when the product does not fit. */
 int64_t pl_tensor_elements(const pl_tensor *tensor);

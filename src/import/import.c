@@ -1,4 +1,5 @@
-/* import: see import.h. A zip archive is a .pt2; text that starts with '{' is a model.json. */
+/* import: see import.h. A zip archive is a .pt2; text that starts with '{' is a model.json. Left
+ * out: every other format, which is refused with what was expected. */
 #include "import/import.h"
 
 #include <string.h>

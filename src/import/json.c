@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/utf8.h"
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -431,25 +433,6 @@ static char *put_utf8(char *to, unsigned code) {
     return to;
 }
 
-/* Bytes of the well-formed UTF-8 sequence at `at`, 0 where it is malformed (Unicode 15, table 3-7).
- */
-static size_t utf8_length(const unsigned char *at, size_t left) {
-    unsigned char c = at[0];
-    size_t n = c < 0x80                 ? 1
-               : c >= 0xc2 && c <= 0xdf ? 2
-               : c >= 0xe0 && c <= 0xef ? 3
-               : c >= 0xf0 && c <= 0xf4 ? 4
-                                        : 0;
-    if (n == 0 || n > left) return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((at[i] & 0xc0) != 0x80) return 0;
-    }
-    if ((c == 0xe0 && at[1] < 0xa0) || (c == 0xed && at[1] > 0x9f) || (c == 0xf0 && at[1] < 0x90) ||
-        (c == 0xf4 && at[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 enum { REPLACEMENT = 0xfffd };
 
 char *pl_json_copy(pl_arena *arena, const pl_json_text *text, size_t *length) {
@@ -465,7 +448,7 @@ char *pl_json_copy(pl_arena *arena, const pl_json_text *text, size_t *length) {
     if (!copy) return NULL;
     while (from < end) {
         if (*from != '\\' || !text->escaped) {
-            size_t n = utf8_length((const unsigned char *)from, (size_t)(end - from));
+            size_t n = pl_utf8_length((const unsigned char *)from, (size_t)(end - from));
             if (n == 0) {
                 to = put_utf8(to, REPLACEMENT);
                 from++;

@@ -1,4 +1,4 @@
-/* zip: see zip.h. */
+/* zip: see zip.h. Every offset and size of the archive is checked against its end before it is used. */
 #include "import/zip.h"
 
 #include <string.h>

@@ -90,9 +90,7 @@ typedef struct pl_leaf {
     pl_value *arriving;   /* input buffer of its AccumulateGrad */
     int32_t expected;     /* edges that still have to deliver in this backward */
     pl_value *cast;       /* autocast's cached copy */
-    /* FSDP2: what this rank keeps of it; 0 elements: all of it. */
-    int64_t shard_elements;
-    pl_dtype shard_dtype;
+    pl_value *shard;      /* FSDP2: what this rank keeps of it, sizes and type alone; NULL: all */
     bool reduced;         /* its gradient has been reduced to a shard */
     const char *name;
 } pl_leaf;
@@ -116,6 +114,7 @@ struct pl_eager {
     const char *what;    /* operator or function being run */
     uint8_t kind;        /* pl_kind of the allocations being made */
     bool grad_enabled;
+    bool retyped;        /* autocast, or weights of another type than the graph's */
     bool in_backward;    /* on autograd's thread: its own cuBLAS workspace */
     uint8_t autocast;    /* pl_dtype to cast down to, 0: off */
     bool blas_forward, blas_backward, blas_lt; /* workspaces taken */
@@ -125,6 +124,9 @@ struct pl_eager {
     void (*before_fn)(pl_eager *e, const pl_fn *fn); /* before each function of backward; NULL: none */
     struct { pl_conv conv; pl_conv_pass pass; } *tried; /* shapes cudnn.benchmark has tried */
     size_t tried_count, tried_room;
+    /* Casts that were none at export: tensor `tensor` is `value` again after node `at`. */
+    struct { int32_t tensor, at; pl_value *value; } *uncast;
+    size_t uncast_count, uncast_room;
     bool failed;         /* out of memory */
     pl_value nothing;    /* what functions return then */
     pl_storage nothing_storage;

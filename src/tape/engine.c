@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "core/checked.h"
+
 pl_edge pl_edge_to(pl_value *value) {
     if (value->fn) value->fn->refs++;
     return (pl_edge){.fn = value->fn,
@@ -284,16 +286,6 @@ void pl_backward_from(pl_eager *e, pl_value *loss) {
 
 /* ---- sums and casts ---- */
 
-static int largest_power2(int64_t n) {
-    int p = 1;
-    while ((int64_t)p * 2 <= n) p *= 2;
-    return p;
-}
-
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 /* The launch that aten/src/ATen/native/cuda/Reduce.cuh (2.11) chooses for a reduction, and from it
  * the buffer that blocks share when one output is summed by several of them. Dimensions are those
  * of TensorIterator: reduced ones first, by rising stride, neighbours in one run joined. */
@@ -339,8 +331,8 @@ void pl_reduce_scratch(pl_eager *e, const pl_value *in, uint32_t reduced, int ac
         dim0 /= output_vector;
     }
     int most = 512 / output_vector;
-    int width_cap = dim0 < most ? largest_power2(dim0 > 0 ? dim0 : 1) : most;
-    int height_cap = dim1 < most ? largest_power2(dim1 > 0 ? dim1 : 1) : most;
+    int width_cap = dim0 < most ? (int)pl_last_power2(dim0 > 0 ? dim0 : 1) : most;
+    int height_cap = dim1 < most ? (int)pl_last_power2(dim1 > 0 ? dim1 : 1) : most;
     int width = width_cap < 32 ? width_cap : 32;
     int height = height_cap < most / width ? height_cap : most / width;
     width = width_cap < most / height ? width_cap : most / height;
@@ -350,17 +342,17 @@ void pl_reduce_scratch(pl_eager *e, const pl_value *in, uint32_t reduced, int ac
     else
         step_out *= width;
     int split_from = height * 16 < 256 ? height * 16 : 256;
-    bool across_warps = div_up(inputs, step_in) >= split_from;
+    bool across_warps = pl_div_up(inputs, step_in) >= split_from;
     if (across_warps)
         step_in *= height;
     else
         step_out *= height;
     int64_t target = (int64_t)e->device->sms * (e->device->threads_per_sm / (width * height));
-    int64_t grid = div_up(outputs / output_vector, step_out);
-    int64_t values = div_up(inputs, step_in);
+    int64_t grid = pl_div_up(outputs / output_vector, step_out);
+    int64_t values = pl_div_up(inputs, step_in);
     if (!across_warps || values < 256 || grid > target || grid == 0) return;
-    int64_t ctas = div_up(target, grid), by_least = div_up(values, 16),
-            by_most = div_up(values, 256);
+    int64_t ctas = pl_div_up(target, grid), by_least = pl_div_up(values, 16),
+            by_most = pl_div_up(values, 256);
     if (ctas > by_least) ctas = by_least;
     if (ctas < by_most) ctas = by_most;
     if (ctas <= 1) return;

@@ -156,12 +156,6 @@ void pl_run_cdist(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_set_output(e, node, 0, result);
 }
 
-static int dim_of(const pl_node *node, int64_t otherwise, int dims) {
-    int64_t dim = pl_node_int(node, "dim", otherwise);
-    if (dim < 0) dim += dims;
-    return dim < 0 || dim >= dims ? 0 : (int)dim;
-}
-
 /* The widest of two under autocast, each a reference. */
 static void promote_two(pl_eager *e, pl_value *const *given, pl_value **cast) {
     pl_dtype widest = (pl_dtype)given[0]->dtype == (pl_dtype)given[1]->dtype
@@ -179,7 +173,7 @@ void pl_run_cosine(pl_eager *e, const pl_node *node, const pl_operator *op) {
         return pl_run_many(e, node, op);
     pl_value *x[2], *length[2], *unit[2];
     promote_two(e, given, x);
-    int dim = dim_of(node, 1, x[0]->dims);
+    int dim = pl_dim_arg(node, "dim", 1, x[0]->dims);
     for (int i = 0; i < 2; i++) {
         pl_value *norm = pl_norm_value(e, x[i], dim, true, 2);
         length[i] = pl_clone(e, norm);
@@ -242,7 +236,7 @@ void pl_run_diff(pl_eager *e, const pl_node *node, const pl_operator *op) {
             .name = "SubBackward0", .forward = "o", .backward = ":TN"};
         pl_run_by_rule(e, node, &difference);
     } else {
-        int dim = dim_of(node, -1, x->dims);
+        int dim = pl_dim_arg(node, "dim", -1, x->dims);
         pl_value *later = part_of_dim(e, x, dim), *earlier = part_of_dim(e, x, dim);
         pl_set_output(e, node, 0, pl_pointwise(e, "SubBackward0", ":g|:n", later, earlier));
         pl_drop(e, earlier);
@@ -287,10 +281,7 @@ static void pad_circular(pl_eager *e, const pl_node *node, pl_value *x) {
     if (fn) {
         uint32_t count =
             pad && pad->kind == PL_ARG_INTS && pad->count <= 2 * PL_MAX_DIMS ? pad->count : 0;
-        fn->numbers = pl_arena_array(e->step_arena, count + 1u, sizeof *fn->numbers);
-        if (!fn->numbers) {
-            e->failed = true;
-        } else {
+        if (pl_fn_numbers(e, fn, count + 1u)) {
             fn->numbers[0] = 0;
             for (uint32_t i = 0; i < count; i++) { /* last dimension first */
                 int dim = result->dims - 1 - (int)(i / 2);
@@ -457,7 +448,7 @@ void pl_run_weight_norm(pl_eager *e, const pl_node *node, const pl_operator *op)
     if (!x[0] || !x[1]) return pl_run_many(e, node, op);
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x[0]->dtype, NULL);
     pl_dtype wide =
-        x[1]->dtype == PL_DT_F16 || x[1]->dtype == PL_DT_BF16 ? PL_DT_F32 : (pl_dtype)x[1]->dtype;
+        pl_dtype_is_half((pl_dtype)x[1]->dtype) ? PL_DT_F32 : (pl_dtype)x[1]->dtype;
     pl_value *norms = pl_new_like(e, x[1], wide);
     pl_fn *fn = pl_fn_new(e, "WeightNormInterfaceBackward0", weight_norm_backward, 2, x, 1);
     if (fn) {

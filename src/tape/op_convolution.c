@@ -69,34 +69,15 @@ static bool first_call(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     return true;
 }
 
-/* Bytes of input, output and weight together: what the uncertainty of a workspace is a share of. */
-static double tensor_bytes(const pl_conv *c) {
-    double in = (double)(c->batch * c->in_channels), out = (double)(c->batch * c->out_channels);
-    double weight = (double)c->in_channels * (double)c->out_channels / (double)(c->groups > 0 ? c->groups : 1);
-    for (int i = 0; i < c->dims; i++) {
-        in *= (double)c->in[i];
-        out *= (double)c->out[i];
-        weight *= (double)c->kernel[i];
-    }
-    return (in + out + weight) * pl_dtype_size(c->dtype) + (1 << 20);
-}
-
-static void note_doubt(pl_eager *e, const pl_conv *conv, double doubt) {
-    double bytes = doubt * tensor_bytes(conv);
-    if (bytes > e->tape->workspace_doubt) e->tape->workspace_doubt = bytes;
-}
-
 static void workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     const pl_tape_device *d = e->device;
     if (d->conv_native(conv)) return;
     e->tape->used_cudnn = e->tape->used_convolutions = true;
-    double doubt = 0;
     if (conv->benchmark && first_call(e, conv, pass)) {
-        pl_scratch(e, d->conv_tried(conv, pass, d->cc_major, d->cc_minor, &doubt));
+        pl_scratch(e, d->conv_tried(conv, pass, d->cc_major, d->cc_minor, NULL));
         pl_cache_emptied(e);
     }
-    pl_scratch(e, d->conv(conv, pass, d->cc_major, d->cc_minor, &doubt));
-    note_doubt(e, conv, doubt);
+    pl_scratch(e, d->conv(conv, pass, d->cc_major, d->cc_minor, NULL));
 }
 
 /* value.contiguous(the kernel's format), for the length of the call: the copy, or NULL where it is so already.

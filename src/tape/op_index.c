@@ -113,11 +113,7 @@ void pl_run_embedding_bag(pl_eager *e, const pl_node *node, const pl_operator *o
         results[3] = pl_new(e, (pl_dtype)indices->dtype, results[0]->dims, results[0]->sizes, NULL);
     pl_fn *fn = pl_fn_new(e, "EmbeddingBagBackward0", bag_backward, 1, &weight, 1);
     if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers)
-            fn->numbers[0] = mode;
-        else
-            e->failed = true;
+        if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = mode;
         pl_save(e, fn, indices);
         if (offsets) pl_save(e, fn, offsets);
         for (int i = 1; i < 4; i++)
@@ -168,18 +164,24 @@ static void index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **
     e->kind = kind;
 }
 
+enum { MOST_INDICES = 16 };
+
+/* Keeps the index tensors of an index or index_put for backward. */
+static void save_indices(pl_eager *e, pl_fn *fn, const pl_node *node) {
+    const pl_arg *indices = pl_node_arg(node, "indices");
+    if (!indices || indices->kind != PL_ARG_TENSORS) return;
+    for (uint32_t i = 0; i < indices->count && i < MOST_INDICES; i++)
+        if (indices->list[i] >= 0 && e->env[indices->list[i]]) pl_save(e, fn, e->env[indices->list[i]]);
+}
+
 void pl_run_index(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *x = pl_arg_at(e, node, 0);
-    const pl_arg *indices = pl_node_arg(node, "indices");
     if (!x) return;
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
     pl_fn *fn = pl_fn_new(e, "IndexBackward0", index_backward, 1, &x, 1);
     if (fn) {
-        for (uint32_t i = 0;
-             indices && indices->kind == PL_ARG_TENSORS && i < indices->count && i < 16; i++)
-            if (indices->list[i] >= 0 && e->env[indices->list[i]])
-                pl_save(e, fn, e->env[indices->list[i]]);
+        save_indices(e, fn, node);
         pl_fn_output(fn, result, 0);
     }
     pl_set_output(e, node, 0, result);
@@ -196,17 +198,13 @@ static void index_put_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
 void pl_run_index_put(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *inputs[2] = {pl_arg_at(e, node, 0), pl_arg_value(e, node, "values")};
-    const pl_arg *indices = pl_node_arg(node, "indices");
     if (!inputs[0]) return;
     pl_value *result = pl_operator_in_place(node->target)
                            ? pl_alias_like(e, inputs[0])
                            : pl_new_output(e, node, 0, (pl_dtype)inputs[0]->dtype, NULL);
     pl_fn *fn = pl_fn_new(e, "IndexPutBackward0", index_put_backward, 2, inputs, 1);
     if (fn) {
-        for (uint32_t i = 0;
-             indices && indices->kind == PL_ARG_TENSORS && i < indices->count && i < 16; i++)
-            if (indices->list[i] >= 0 && e->env[indices->list[i]])
-                pl_save(e, fn, e->env[indices->list[i]]);
+        save_indices(e, fn, node);
         pl_fn_output(fn, result, 0);
     }
     pl_set_output(e, node, 0, result);
@@ -229,8 +227,7 @@ void pl_run_values_and_indices(pl_eager *e, const pl_node *node, const pl_operat
                               : pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
     pl_value *indices = pl_new(e, PL_DT_I64, values->dims, values->sizes, NULL);
     if (sorts && x->dims > 0) { /* places 0, 1, .. along the dimension, copied into the indices */
-        int64_t dim = pl_node_int(node, "dim", -1);
-        if (dim < 0) dim += x->dims;
+        int64_t dim = pl_wrap_dim(pl_node_int(node, "dim", -1), x->dims);
         if (dim >= 0 && dim < x->dims) pl_scratch(e, 8 * x->sizes[dim]);
     }
     if (places) {

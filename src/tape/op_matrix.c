@@ -82,11 +82,7 @@ static void addmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **
 /* Saves a for b's gradient and b for a's; numbers: the slots of a and b. */
 static void save_product(pl_eager *e, pl_fn *fn, pl_value *a, pl_value *b) {
     if (!fn) return;
-    fn->numbers = pl_arena_array(e->step_arena, 4, sizeof *fn->numbers);
-    if (!fn->numbers) {
-        e->failed = true;
-        return;
-    }
+    if (!pl_fn_numbers(e, fn, 4)) return;
     if (fn->edges[1].wanted) fn->numbers[0] = pl_save(e, fn, a);
     if (fn->edges[0].wanted) fn->numbers[1] = pl_save(e, fn, b);
 }

@@ -177,11 +177,7 @@ pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log) {
     pl_fn *fn = pl_fn_new(e, log ? "LogSoftmaxBackward0" : "SoftmaxBackward0", softmax_backward, 1,
                           &cast, 1);
     if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers)
-            fn->numbers[0] = log;
-        else
-            e->failed = true;
+        if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = log;
         pl_save(e, fn, result);
         pl_fn_output(fn, result, 0);
     }
@@ -242,12 +238,7 @@ static void join(pl_eager *e, const pl_node *node, bool stack) {
     pl_fn *fn =
         pl_fn_new(e, stack ? "StackBackward0" : "CatBackward0", cat_backward, (int)count, parts, 1);
     if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        int64_t dim = pl_node_int(node, "dim", 0);
-        if (fn->numbers)
-            fn->numbers[0] = dim < 0 ? dim + out->dims : dim;
-        else
-            e->failed = true;
+        if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = pl_wrap_dim(pl_node_int(node, "dim", 0), out->dims);
         pl_fn_output(fn, result, 0);
     }
     for (uint32_t i = 0; i < count; i++) pl_drop(e, parts[i]);
@@ -376,11 +367,7 @@ void pl_run_roll(pl_eager *e, const pl_node *node, const pl_operator *op) {
     }
     pl_fn *fn = pl_fn_new(e, "RollBackward0", roll_backward, 1, &x, 1);
     if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers)
-            fn->numbers[0] = count;
-        else
-            e->failed = true;
+        if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = count;
         pl_fn_output(fn, last, 0);
     }
     pl_set_output(e, node, 0, last);

@@ -6,15 +6,7 @@
  * hf-wav2vec2-base-0; 2026-11-15, PyTorch 2.11, H200). */
 #include "tape/operator.h"
 
-static int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-static int64_t last_power2(int64_t n) {
-    int64_t p = 1;
-    while (p * 2 <= n) p *= 2;
-    return p;
-}
+#include "core/checked.h"
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -22,7 +14,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 /* Statistics are kept in float32 where the input is half. */
 static pl_dtype statistics_dtype(pl_dtype dtype) {
-    return dtype == PL_DT_F16 || dtype == PL_DT_BF16 ? PL_DT_F32 : dtype;
+    return pl_dtype_is_half(dtype) ? PL_DT_F32 : dtype;
 }
 
 /* ---- batch norm ---- */
@@ -30,9 +22,9 @@ static pl_dtype statistics_dtype(pl_dtype dtype) {
 /* Normalization.cuh's flexible_launch_configs: how many blocks share one channel's sum when
  * channels are the fastest dimension; fewer than 8 are not used. */
 static int64_t staged_blocks(int64_t reduced, int64_t channels) {
-    int64_t bx = smaller(last_power2(channels), 32);
-    int64_t by = smaller(last_power2(div_up(reduced, 16)), 512 / bx);
-    int64_t grid = smaller(div_up(reduced, by * 16), 128);
+    int64_t bx = smaller(pl_last_power2(channels), 32);
+    int64_t by = smaller(pl_last_power2(pl_div_up(reduced, 16)), 512 / bx);
+    int64_t grid = smaller(pl_div_up(reduced, by * 16), 128);
     return grid < 8 ? 1 : grid;
 }
 
@@ -47,7 +39,7 @@ static void stage(pl_eager *e, const pl_value *x, int values) {
     uint8_t kind = e->kind;
     e->kind = PL_WORKSPACE;
     int32_t staging = pl_block_new(e, values * channels * blocks * 4);
-    int32_t semaphores = pl_block_new(e, 4 * div_up(channels, 32));
+    int32_t semaphores = pl_block_new(e, 4 * pl_div_up(channels, 32));
     pl_block_gone(e, semaphores);
     pl_block_gone(e, staging);
     e->kind = kind;
@@ -125,11 +117,7 @@ static pl_value *batch_norm(pl_eager *e, pl_value *x, pl_value *weight, pl_value
     pl_fn *fn = pl_fn_new(e, cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0",
                           batch_norm_backward, 3, inputs, 1);
     if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (!fn->numbers) {
-            e->failed = true;
-            return result;
-        }
+        if (!pl_fn_numbers(e, fn, 1)) return result;
         fn->numbers[0] = cudnn;
         pl_save(e, fn, x);
         if (weight) pl_save(e, fn, weight);

@@ -5,7 +5,7 @@
  * 2026-11-15) and the allocator traces rnn-1390, rnn-0315, rnn-0389, rnn-0996. The sizes of
  * reserve, workspace and flat weights come from the device.
  *
- * Weights lie in one flat buffer since the module was moved (train.c); bfloat16 ones do not, and
+ * Weights lie in one flat buffer since the module was moved (place.c); bfloat16 ones do not, and
  * are gathered in each call, and so are they under autocast, which runs these layers in float16
  * whatever its type. The input is made time-major and contiguous for forward, and in backward
  * twice: for the data's gradient and for the weights'. */
@@ -26,7 +26,8 @@ enum { SAVED_INPUT, SAVED_OUTPUT, SAVED_HIDDEN, SAVED_CELL }; /* then reserve, f
 /* cuDNN's random states for dropout between layers: made at the first use, kept. */
 static const int64_t dropout_state_bytes = 6488064;
 
-static pl_value *like(pl_eager *e, const pl_value *value) {
+/* Of the same sizes and type, its strides those of a contiguous tensor. */
+static pl_value *new_contiguous(pl_eager *e, const pl_value *value) {
     return pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
 }
 
@@ -45,18 +46,18 @@ static void recurrent_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
     pl_value *x = fn->saved[SAVED_INPUT], *y = fn->saved[SAVED_OUTPUT],
              *h = fn->saved[SAVED_HIDDEN];
     pl_value *c = lstm ? fn->saved[SAVED_CELL] : NULL;
-    pl_value *dhy = grads[1] ? NULL : like(e, h), *dcy = !lstm || grads[2] ? NULL : like(e, c);
-    pl_value *x_copy = r->copies_input ? like(e, x) : NULL;
+    pl_value *dhy = grads[1] ? NULL : new_contiguous(e, h), *dcy = !lstm || grads[2] ? NULL : new_contiguous(e, c);
+    pl_value *x_copy = r->copies_input ? new_contiguous(e, x) : NULL;
     bool same = grads[0] != NULL;
     for (int i = 0; same && i < 3; i++)
         same = y->sizes[i] == 1 || grads[0]->strides[i] == y->strides[i];
-    pl_value *dy_copy = same ? NULL : like(e, y);
-    pl_value *dx = like(e, x);
-    pl_value *dhx = like(e, h), *dcx = lstm ? like(e, c) : NULL;
+    pl_value *dy_copy = same ? NULL : new_contiguous(e, y);
+    pl_value *dx = new_contiguous(e, x);
+    pl_value *dhx = new_contiguous(e, h), *dcx = lstm ? new_contiguous(e, c) : NULL;
     pl_block_gone(e, workspace(e, r->memory.backward));
     pl_drop(e, dy_copy);
     pl_drop(e, x_copy);
-    x_copy = r->copies_input ? like(e, x) : NULL;
+    x_copy = r->copies_input ? new_contiguous(e, x) : NULL;
     pl_value *flat = pl_new_flat(e, (pl_dtype)x->dtype, r->memory.weights);
     int32_t space = workspace(e, r->memory.backward);
     for (int i = EDGE_WEIGHTS; i < fn->edge_count; i++) {
@@ -157,7 +158,7 @@ static void run(pl_eager *e, const pl_node *node, const pl_arg *params, recurren
             h[i] = pl_to(e, states[i], r->shape.dtype);
         }
     }
-    pl_value *copy = r->copies_input ? like(e, x) : NULL, *results[3] = {0};
+    pl_value *copy = r->copies_input ? new_contiguous(e, x) : NULL, *results[3] = {0};
     if (make_outputs(e, node, r, results)) {
         if (!cast && r->shape.dtype == PL_DT_BF16)
             flat = pl_new_flat(e, r->shape.dtype, r->memory.weights);

@@ -17,15 +17,10 @@ static uint32_t reduced_dims(const pl_node *node, const pl_value *x) {
     uint32_t reduced = 0;
     uint32_t count = dim->kind == PL_ARG_INTS ? dim->count : 1;
     for (uint32_t i = 0; i < count; i++) {
-        int64_t d = dim->kind == PL_ARG_INTS ? dim->ints[i] : dim->i;
-        if (d < 0) d += x->dims;
+        int64_t d = pl_wrap_dim(dim->kind == PL_ARG_INTS ? dim->ints[i] : dim->i, x->dims);
         if (d >= 0 && d < x->dims) reduced |= 1u << d;
     }
     return reduced;
-}
-
-static bool is_low(pl_dtype dtype) {
-    return dtype == PL_DT_F16 || dtype == PL_DT_BF16;
 }
 
 static int accumulator(pl_dtype dtype) {
@@ -58,6 +53,13 @@ static void mean_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
     out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
 }
 
+/* Tells fn (may be NULL) over which dimensions it reduced to its result. */
+static void note_reduced(pl_eager *e, pl_fn *fn, uint32_t reduced, pl_value *result) {
+    if (!fn) return;
+    if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = reduced;
+    pl_fn_output(fn, result, 0);
+}
+
 static void reduce(pl_eager *e, const pl_node *node, bool mean, uint32_t reduced) {
     pl_value *given = pl_arg_at(e, node, 0);
     if (!given) return;
@@ -65,26 +67,19 @@ static void reduce(pl_eager *e, const pl_node *node, bool mean, uint32_t reduced
     const pl_arg *typed = pl_node_arg(node, "dtype");
     /* autocast gives sum the type float32 for its result, mean none */
     pl_dtype dtype = typed && typed->kind == PL_ARG_DTYPE ? (pl_dtype)typed->i
-                     : !mean && e->autocast && is_low((pl_dtype)given->dtype)
+                     : !mean && e->autocast && pl_dtype_is_half((pl_dtype)given->dtype)
                          ? PL_DT_F32
                          : pl_output_dtype(e, node, 0);
     pl_value *result = pl_new_output(e, node, 0, dtype, NULL);
     /* the kernel reads halves as floats; anything else is cast before it (counts of bools: int64)
      */
-    bool reads = x->dtype == dtype || (is_low((pl_dtype)x->dtype) && dtype == PL_DT_F32);
+    bool reads = x->dtype == dtype || (pl_dtype_is_half((pl_dtype)x->dtype) && dtype == PL_DT_F32);
     pl_value *cast = reads ? NULL : pl_new_like(e, x, dtype);
     pl_reduce_scratch(e, cast ? cast : x, reduced, accumulator(reads ? (pl_dtype)x->dtype : dtype));
     pl_drop(e, cast);
     pl_fn *fn = pl_fn_new(e, mean ? "MeanBackward1" : "SumBackward1",
                           mean ? mean_backward : sum_backward, 1, &x, 1);
-    if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers)
-            fn->numbers[0] = reduced;
-        else
-            e->failed = true;
-        pl_fn_output(fn, result, 0);
-    }
+    note_reduced(e, fn, reduced, result);
     pl_drop(e, x);
     pl_set_output(e, node, 0, result);
 }
@@ -110,14 +105,7 @@ pl_value *pl_sum_value(pl_eager *e, pl_value *x, int dim) {
     pl_value *result = pl_new(e, (pl_dtype)x->dtype, dims, sizes, NULL);
     pl_reduce_scratch(e, x, reduced, accumulator((pl_dtype)x->dtype));
     pl_fn *fn = pl_fn_new(e, "SumBackward1", sum_backward, 1, &x, 1);
-    if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers)
-            fn->numbers[0] = reduced;
-        else
-            e->failed = true;
-        pl_fn_output(fn, result, 0);
-    }
+    note_reduced(e, fn, reduced, result);
     return result;
 }
 
@@ -238,11 +226,7 @@ void pl_run_var_mean(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_fn *fn =
         pl_fn_new(e, std ? "StdMeanBackward0" : "VarMeanBackward0", var_mean_backward, 1, &x, 2);
     if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, 1, sizeof *fn->numbers);
-        if (fn->numbers)
-            fn->numbers[0] = std;
-        else
-            e->failed = true;
+        if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = std;
         pl_save(e, fn, x);
         if (std) pl_save(e, fn, spread);
         pl_fn_output(fn, spread, 0);

@@ -7,15 +7,6 @@
 
 #include <string.h>
 
-static int64_t wrap(int64_t dim, int dims) {
-    return dim < 0 ? dim + dims : dim;
-}
-
-static int dim_arg(const pl_node *node, const char *name, int64_t otherwise, int dims) {
-    int64_t dim = wrap(pl_node_int(node, name, otherwise), dims);
-    return dim < 0 || dim >= dims ? 0 : (int)dim;
-}
-
 /* ---- reshape ---- */
 
 /* grad.reshape(the input's sizes): a view where strides allow, else a copy. */
@@ -94,11 +85,7 @@ pl_value *pl_permute(pl_eager *e, pl_value *value, const int *order) {
     pl_value *view = pl_alias(e, value, value->dims, sizes, strides);
     pl_fn *fn = pl_fn_new(e, "PermuteBackward0", permute_backward, 1, &value, 1);
     if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, value->dims, sizeof *fn->numbers);
-        if (!fn->numbers) {
-            e->failed = true;
-            return view;
-        }
+        if (!pl_fn_numbers(e, fn, value->dims)) return view;
         for (int i = 0; i < value->dims; i++) fn->numbers[i] = order[i];
         pl_fn_output(fn, view, 0);
     }
@@ -126,7 +113,7 @@ void pl_run_permute(pl_eager *e, const pl_node *node, const pl_operator *op) {
     if (list && list->kind == PL_ARG_INTS && (int)list->count == dims) {
         uint32_t seen = 0;
         for (int i = 0; i < dims; i++) {
-            int64_t d = wrap(list->ints[i], dims);
+            int64_t d = pl_wrap_dim(list->ints[i], dims);
             if (d < 0 || d >= dims || seen >> d & 1) return pl_run_view(e, node, op);
             seen |= 1u << d;
             order[i] = (int)d;
@@ -137,8 +124,8 @@ void pl_run_permute(pl_eager *e, const pl_node *node, const pl_operator *op) {
         if (n > PL_MAX_DIMS || (to->kind == PL_ARG_INTS && to->count != n)) return;
         for (int i = 0; i < dims; i++) order[i] = -1;
         for (uint32_t i = 0; i < n; i++) {
-            f[i] = wrap(from->kind == PL_ARG_INTS ? from->ints[i] : from->i, dims);
-            t[i] = wrap(to->kind == PL_ARG_INTS ? to->ints[i] : to->i, dims);
+            f[i] = pl_wrap_dim(from->kind == PL_ARG_INTS ? from->ints[i] : from->i, dims);
+            t[i] = pl_wrap_dim(to->kind == PL_ARG_INTS ? to->ints[i] : to->i, dims);
             if (f[i] < 0 || f[i] >= dims || t[i] < 0 || t[i] >= dims) return;
             order[t[i]] = (int)f[i];
             taken |= 1u << f[i];
@@ -151,10 +138,10 @@ void pl_run_permute(pl_eager *e, const pl_node *node, const pl_operator *op) {
         }
     } else if (dims >= 2) {
         bool named = pl_node_arg(node, "dim0") != NULL;
-        int a = named ? dim_arg(node, "dim0", 0, dims)
-                      : dim_arg(node, "axis0", op->forward && *op->forward == 'm' ? -2 : 0, dims);
-        int b = named ? dim_arg(node, "dim1", 1, dims)
-                      : dim_arg(node, "axis1", op->forward && *op->forward == 'm' ? -1 : 1, dims);
+        int a = named ? pl_dim_arg(node, "dim0", 0, dims)
+                      : pl_dim_arg(node, "axis0", op->forward && *op->forward == 'm' ? -2 : 0, dims);
+        int b = named ? pl_dim_arg(node, "dim1", 1, dims)
+                      : pl_dim_arg(node, "axis1", op->forward && *op->forward == 'm' ? -1 : 1, dims);
         order[a] = b;
         order[b] = a;
     }
@@ -216,7 +203,7 @@ void pl_run_slice(pl_eager *e, const pl_node *node, const pl_operator *op) {
     int64_t strides[PL_MAX_DIMS];
     memcpy(strides, in->strides, (size_t)in->dims * sizeof *strides);
     if (in->dims > 0) {
-        int dim = dim_arg(node, "dim", 0, in->dims);
+        int dim = pl_dim_arg(node, "dim", 0, in->dims);
         strides[dim] *= pl_node_int(node, "step", 1);
     }
     if (pl_same_sizes(in, out->dims, out->sizes)) { /* x[:]: backward still allocates a whole */
@@ -231,7 +218,7 @@ void pl_run_select(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *in = pl_arg_at(e, node, 0);
     const pl_tensor *out = pl_output_tensor(e, node, 0);
     if (!in || !out || out->dims + 1 != in->dims) return;
-    int dim = dim_arg(node, "dim", 0, in->dims);
+    int dim = pl_dim_arg(node, "dim", 0, in->dims);
     int64_t strides[PL_MAX_DIMS];
     for (int i = 0; i < out->dims; i++) strides[i] = in->strides[i < dim ? i : i + 1];
     set_part(e, node, in, strides);
@@ -265,10 +252,7 @@ static void split_into(pl_eager *e, const pl_node *node, pl_value *in, int remov
     uint32_t count = node->output_count < 255 ? node->output_count : 255;
     pl_fn *fn = pl_fn_new(e, removed < 0 ? "SplitBackward0" : "UnbindBackward0", join_backward, 1,
                           &in, (int)count);
-    if (fn) {
-        fn->numbers = pl_arena_array(e->step_arena, count, sizeof *fn->numbers);
-        if (!fn->numbers) e->failed = true;
-    }
+    if (fn) pl_fn_numbers(e, fn, count);
     for (uint32_t k = 0; k < node->output_count; k++) {
         const pl_tensor *out = pl_output_tensor(e, node, k);
         if (!out) continue;
@@ -295,7 +279,7 @@ void pl_run_split(pl_eager *e, const pl_node *node, const pl_operator *op) {
 void pl_run_unbind(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *in = pl_arg_at(e, node, 0);
-    if (in && in->dims > 0) split_into(e, node, in, dim_arg(node, "dim", 0, in->dims));
+    if (in && in->dims > 0) split_into(e, node, in, pl_dim_arg(node, "dim", 0, in->dims));
 }
 
 /* ---- the same tensor, or a copy ---- */
@@ -369,8 +353,8 @@ static pl_dtype to_dtype(pl_eager *e, const pl_node *node, const pl_value *in) {
     const pl_tensor *out = pl_output_tensor(e, node, 0);
     if (!out) return (pl_dtype)in->dtype;
     const pl_tensor *was = &e->graph->tensors[node->args[0].tensor];
-    bool changed = was->dtype != out->dtype, as_exported = !e->autocast && was->dtype == in->dtype;
-    if (!pl_dtype_is_float(out->dtype) || as_exported || !strstr(node->source, ".to("))
+    bool changed = was->dtype != out->dtype;
+    if (!pl_dtype_is_float(out->dtype) || !e->retyped || !strstr(node->source, ".to("))
         return out->dtype;
     if (strstr(node->source, "dtype)") && !names_a_type(node->source))
         return module_input_dtype(e, node);
@@ -391,7 +375,53 @@ static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node) {
             pl_dtype_is_float(e->env[id]->dtype))
             return (pl_dtype)e->env[id]->dtype;
     }
+    /* A module that was given a tensor for its type alone (rotary embeddings): what the model has
+     * at hand is the newest tensor before it. */
+    for (int32_t i = first; i-- > 0;)
+        for (uint32_t k = 0; k < e->graph->nodes[i].output_count; k++) {
+            int32_t id = e->graph->nodes[i].outputs[k];
+            if (id >= 0 && e->env[id] && pl_dtype_is_float(e->env[id]->dtype))
+                return (pl_dtype)e->env[id]->dtype;
+        }
     return PL_DT_UNKNOWN;
+}
+
+static bool inside(const pl_graph *g, int32_t module, int32_t outer) {
+    while (module >= 0 && module != outer) module = g->modules[module].parent;
+    return module == outer;
+}
+
+/* x.to(torch.float32) of a float32 x is x itself, and the export calls x by the cast's name from there on. In
+ * another precision it is a wider copy that its module alone sees: when that has returned, the name means x
+ * again. (A narrower one, x.to(y.dtype), is what a module returns.) */
+static void remember_uncast(pl_eager *e, const pl_node *node, pl_value *in) {
+    const pl_graph *g = e->graph;
+    int32_t at = (int32_t)(node - g->nodes);
+    if (node->module < 0 || g->modules[node->module].parent < 0) return;
+    while (at + 1 < g->node_count && inside(g, g->nodes[at + 1].module, node->module)) at++;
+    void *grown = pl_arena_grow(e->tape->arena, e->uncast, &e->uncast_room, e->uncast_count + 1, sizeof *e->uncast);
+    if (!grown) {
+        e->failed = true;
+        return;
+    }
+    e->uncast = grown;
+    e->uncast[e->uncast_count].tensor = node->outputs[0];
+    e->uncast[e->uncast_count].at = at;
+    e->uncast[e->uncast_count++].value = pl_hold(in);
+}
+
+void pl_uncast(pl_eager *e, int32_t i) {
+    size_t kept = 0;
+    for (size_t k = 0; k < e->uncast_count; k++) {
+        if (e->uncast[k].at > i) {
+            e->uncast[kept++] = e->uncast[k];
+            continue;
+        }
+        pl_value **place = &e->env[e->uncast[k].tensor], *cast = *place;
+        *place = cast ? e->uncast[k].value : NULL;
+        pl_drop(e, cast ? cast : e->uncast[k].value);
+    }
+    e->uncast_count = kept;
 }
 
 /* to, type_as, float, half, _to_copy. */
@@ -407,5 +437,9 @@ void pl_run_to(pl_eager *e, const pl_node *node, const pl_operator *op) {
         pl_run_clone(e, node, op);
         return;
     }
+    bool was_none = e->retyped && !other && pl_dtype_size(dtype) > pl_dtype_size((pl_dtype)in->dtype) &&
+                    node->output_count > 0 && node->outputs[0] >= 0 &&
+                    e->graph->tensors[node->args[0].tensor].dtype == e->graph->tensors[node->outputs[0]].dtype;
+    if (was_none) remember_uncast(e, node, in);
     pl_set_output(e, node, 0, pl_to(e, in, dtype));
 }

@@ -68,6 +68,12 @@ void pl_fn_in_place(pl_eager *e, pl_fn *fn, const pl_value *self);
 
 pl_value *pl_arg_value(pl_eager *e, const pl_node *node, const char *name); /* borrowed, NULL: none */
 pl_value *pl_arg_at(pl_eager *e, const pl_node *node, uint32_t position);   /* borrowed, NULL: none */
+/* Room for `count` numbers of the function's own, 0 at first: fn->numbers. false: out of memory, told to e. */
+bool pl_fn_numbers(pl_eager *e, pl_fn *fn, size_t count);
+/* A dimension counted from the end (-1: the last) as one counted from the start. */
+int64_t pl_wrap_dim(int64_t dim, int dims);
+/* The same of an argument; 0 where it is out of range. */
+int pl_dim_arg(const pl_node *node, const char *name, int64_t otherwise, int dims);
 /* Gives output i its value (takes the reference). */
 void pl_set_output(pl_eager *e, const pl_node *node, uint32_t i, pl_value *value);
 const pl_tensor *pl_output_tensor(const pl_eager *e, const pl_node *node, uint32_t i);
@@ -80,6 +86,8 @@ pl_dtype pl_promote(pl_dtype a, pl_dtype b);
 
 /* Autocast's cast of one argument: returns a reference (value itself where nothing is to be cast). */
 pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype);
+/* After node i: undoes the casts whose module has returned (op_view.c). */
+void pl_uncast(pl_eager *e, int32_t i);
 /* value.to(dtype) with autograd: returns a reference. */
 pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype);
 pl_value *pl_clone(pl_eager *e, pl_value *value);

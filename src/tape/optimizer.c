@@ -92,10 +92,9 @@ static bool has_grad(const pl_leaf *leaf) {
     return leaf->grad || leaf->reduced;
 }
 
-/* Of the part this rank keeps. */
-static int64_t leaf_bytes(const pl_leaf *leaf) {
-    return leaf->shard_elements ? leaf->shard_elements * pl_dtype_size(leaf->shard_dtype)
-                                : pl_value_bytes(leaf->value);
+/* The part of a parameter that this rank trains. */
+static const pl_value *owned(const pl_leaf *leaf) {
+    return leaf->shard ? leaf->shard : leaf->value;
 }
 
 /* State stays for ever: its storage is never dropped. */
@@ -105,8 +104,8 @@ static void make_leaf_state(pl_eager *e, const pl_optimizer *optimizer, const pl
     for (const char *s = optimizer->state; *s; s++) {
         pl_value *made = *s == 's' ? pl_new_flat(e, PL_DT_F32, -1)
                          : *s == 'r' || *s == 'c'
-                             ? factor(e, leaf->value, *s == 'r')
-                             : pl_new_like(e, leaf->value, (pl_dtype)leaf->value->dtype);
+                             ? factor(e, owned(leaf), *s == 'r')
+                             : pl_new_like(e, owned(leaf), (pl_dtype)owned(leaf)->dtype);
         if (made && made->storage->block)
             e->tape->blocks[made->storage->block].tensor = leaf->tensor;
     }
@@ -116,7 +115,7 @@ static void make_leaf_state(pl_eager *e, const pl_optimizer *optimizer, const pl
 static void make_state(pl_eager *e, const pl_optimizer *optimizer) {
     e->what = optimizer->name;
     for (int32_t i = 0; i < e->leaf_count; i++)
-        if (e->leaves[i].grad || optimizer->at_start) make_leaf_state(e, optimizer, &e->leaves[i]);
+        if (has_grad(&e->leaves[i]) || optimizer->at_start) make_leaf_state(e, optimizer, &e->leaves[i]);
 }
 
 void pl_optimizer_make(pl_eager *e, const pl_optimizer *optimizer) {
@@ -134,7 +133,7 @@ static set take_set(pl_eager *e) {
         return s;
     }
     for (int32_t i = 0; i < e->leaf_count; i++)
-        if (has_grad(&e->leaves[i])) s.blocks[i] = pl_block_new(e, leaf_bytes(&e->leaves[i]));
+        if (has_grad(&e->leaves[i])) s.blocks[i] = pl_block_new(e, pl_value_bytes(owned(&e->leaves[i])));
     return s;
 }
 
@@ -152,7 +151,8 @@ static void run_loop(pl_eager *e, const pl_optimizer *optimizer, const char *pro
     int32_t named = 0;
     for (int32_t i = 0; i < e->leaf_count; i++) {
         const pl_leaf *leaf = &e->leaves[i];
-        if (!leaf->grad) continue;
+        if (!has_grad(leaf)) continue;
+        const pl_value *p = owned(leaf);
         int32_t held[MOST_HELD];
         int count = 0;
         for (const char *s = program; *s && *s != ')'; s++) {
@@ -168,8 +168,8 @@ static void run_loop(pl_eager *e, const pl_optimizer *optimizer, const char *pro
                 for (count--; at < count; at++) held[at] = held[at + 1];
             } else if (count < MOST_HELD) {
                 int64_t bytes = *s == 's'   ? 4
-                                : *s == 'b' ? leaf->value->elements
-                                            : pl_value_bytes(leaf->value);
+                                : *s == 'b' ? p->elements
+                                            : pl_value_bytes(p);
                 held[count++] = pl_block_new(e, bytes);
             }
         }
@@ -188,8 +188,8 @@ static void rename_to(pl_eager *e, int32_t *name, int32_t block) {
 static void adafactor(pl_eager *e) {
     int32_t row = 0, column = 0, square = 0, estimate = 0;
     for (int32_t i = 0; i < e->leaf_count; i++) {
-        const pl_value *p = e->leaves[i].value;
-        if (!e->leaves[i].grad) continue;
+        const pl_value *p = owned(&e->leaves[i]);
+        if (!has_grad(&e->leaves[i])) continue;
         int64_t bytes = pl_value_bytes(p), size = (int64_t)pl_dtype_size(p->dtype);
         pl_reduce_scratch(e, p, ~0u, 4);
         if (p->dims < 2) {
@@ -217,8 +217,8 @@ static void muon(pl_eager *e) {
     enum { TURNS = 5, BF16 = 2 };
     int32_t named = 0;
     for (int32_t i = 0; i < e->leaf_count; i++) {
-        const pl_value *p = e->leaves[i].value;
-        if (!e->leaves[i].grad || p->dims != 2) continue;
+        const pl_value *p = owned(&e->leaves[i]);
+        if (!has_grad(&e->leaves[i]) || p->dims != 2) continue;
         int64_t side = p->sizes[0] < p->sizes[1] ? p->sizes[0] : p->sizes[1];
         int32_t update = pl_block_new(e, pl_value_bytes(p)), gram = 0, polynomial = 0;
         rename_to(e, &named, pl_block_new(e, BF16 * p->elements));

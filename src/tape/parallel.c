@@ -18,6 +18,8 @@
 
 #include <string.h>
 
+#include "core/checked.h"
+
 enum { DEFAULT_STREAM, GATHER_STREAM, REDUCE_STREAM };
 enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
 
@@ -44,7 +46,7 @@ struct pl_parallel {
 
 static int64_t shard_elements(const pl_value *p, int world) {
     if (p->dims == 0 || p->sizes[0] == 0) return p->elements;
-    return (p->sizes[0] + world - 1) / world * (p->elements / p->sizes[0]);
+    return pl_div_up(p->sizes[0], world) * (p->elements / p->sizes[0]);
 }
 
 static pl_dtype gathered_dtype(const pl_parallel *p, pl_dtype original) {
@@ -130,7 +132,7 @@ static void reduce(pl_train *t, group *g) {
     }
     if (!any) return;
     int32_t shard = take(e, group_bytes(t, g, p->reduce_dtype, true), PL_GRADIENTS, REDUCE_STREAM, "reduced gradients");
-    pl_dtype kept = e->leaf_count ? e->leaves[0].shard_dtype : PL_DT_F32;
+    pl_dtype kept = e->leaf_count && e->leaves[0].shard ? (pl_dtype)e->leaves[0].shard->dtype : PL_DT_F32;
     if (p->reduce_dtype != PL_DT_UNKNOWN && p->reduce_dtype != kept) { /* cast to the parameter's own type */
         int32_t cast = take(e, group_bytes(t, g, kept, true), PL_GRADIENTS, REDUCE_STREAM, "reduced gradients");
         pl_block_gone(e, shard);
@@ -142,8 +144,7 @@ static void reduce(pl_train *t, group *g) {
 
 static group *group_at(pl_train *t, int32_t node) {
     const pl_parallel *p = t->parallel;
-    int32_t m = node >= 0 ? t->e.graph->nodes[node].module : -1;
-    int32_t block = m >= 0 ? t->block_of[m] : -1;
+    int32_t block = pl_blocks_at(&t->blocks, t->e.graph, node);
     return &p->groups[block >= 0 ? p->group_of[block] : p->group_count - 1];
 }
 
@@ -252,7 +253,7 @@ static int32_t block_of_path(const pl_train *t, const char *path) {
     const pl_graph *g = t->e.graph;
     for (int32_t m = 0; path && m < g->module_count; m++) {
         size_t length = strlen(g->modules[m].path);
-        if (t->block_of[m] == m && strncmp(g->modules[m].path, path, length) == 0 && path[length] == '.') return m;
+        if (t->blocks.of[m] == m && strncmp(g->modules[m].path, path, length) == 0 && path[length] == '.') return m;
     }
     return -1;
 }
@@ -261,11 +262,11 @@ static bool make_groups(pl_train *t) {
     pl_parallel *p = t->parallel;
     const pl_graph *g = t->e.graph;
     pl_arena *arena = t->e.tape->arena;
-    p->groups = pl_arena_array(arena, (size_t)t->block_count + 1, sizeof *p->groups);
+    p->groups = pl_arena_array(arena, (size_t)t->blocks.count + 1, sizeof *p->groups);
     p->group_of = pl_arena_array(arena, (size_t)g->module_count + 1, sizeof *p->group_of);
     if (!p->groups || !p->group_of) return false;
     for (int32_t m = 0; m < g->module_count; m++)
-        if (t->block_of[m] == m && p->group_count < t->block_count) {
+        if (t->blocks.of[m] == m && p->group_count < t->blocks.count) {
             p->group_of[m] = p->group_count;
             p->groups[p->group_count++].block = m;
         }
@@ -314,9 +315,13 @@ static void wrap_ddp(pl_train *t) {
 static void wrap_fsdp(pl_train *t) {
     pl_eager *e = &t->e;
     pl_parallel *p = t->parallel;
-    for (int32_t i = 0; i < e->leaf_count; i++) {
-        e->leaves[i].shard_dtype = (pl_dtype)e->leaves[i].value->dtype;
-        e->leaves[i].shard_elements = shard_elements(e->leaves[i].value, t->job->world);
+    for (int32_t i = 0; i < e->leaf_count; i++) { /* a value of no bytes: the blocks are made below */
+        const pl_value *whole = e->leaves[i].value;
+        int64_t sizes[PL_MAX_DIMS] = {0};
+        pl_value *empty = pl_new(e, (pl_dtype)whole->dtype, 1, sizes, NULL);
+        memcpy(sizes, whole->sizes, whole->dims * sizeof *sizes);
+        if (whole->dims) sizes[0] = (sizes[0] + t->job->world - 1) / t->job->world;
+        e->leaves[i].shard = pl_alias(e, empty, whole->dims, sizes, NULL);
     }
     for (int32_t k = 0; k < p->group_count; k++) {
         group *g = &p->groups[k];

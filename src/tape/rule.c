@@ -8,6 +8,21 @@
 
 #include <string.h>
 
+bool pl_fn_numbers(pl_eager *e, pl_fn *fn, size_t count) {
+    fn->numbers = pl_arena_array(e->step_arena, count, sizeof *fn->numbers);
+    if (!fn->numbers) e->failed = true;
+    return fn->numbers != NULL;
+}
+
+int64_t pl_wrap_dim(int64_t dim, int dims) {
+    return dim < 0 ? dim + dims : dim;
+}
+
+int pl_dim_arg(const pl_node *node, const char *name, int64_t otherwise, int dims) {
+    int64_t dim = pl_wrap_dim(pl_node_int(node, name, otherwise), dims);
+    return dim < 0 || dim >= dims ? 0 : (int)dim;
+}
+
 pl_value *pl_arg_at(pl_eager *e, const pl_node *node, uint32_t position) {
     if (position >= node->arg_count || node->args[position].kind != PL_ARG_TENSOR) return NULL;
     return e->env[node->args[position].tensor];
@@ -141,7 +156,7 @@ pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
  * region ends. */
 pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
     bool eligible =
-        value->dtype == PL_DT_F32 || value->dtype == PL_DT_F16 || value->dtype == PL_DT_BF16;
+        value->dtype == PL_DT_F32 || pl_dtype_is_half((pl_dtype)value->dtype);
     if (!eligible || value->dtype == dtype) return pl_hold(value);
     bool cacheable = dtype != PL_DT_F32 && value->dtype == PL_DT_F32 && value->leaf >= 0 &&
                      !value->fn && value->needs_grad && e->cached;
@@ -352,10 +367,6 @@ static pl_value *cast_arg(pl_eager *e, pl_value *value, pl_cast_rule how, pl_dty
     return pl_autocast_to(e, value, to);
 }
 
-static bool is_low(const pl_value *value) {
-    return value && (value->dtype == PL_DT_F16 || value->dtype == PL_DT_BF16);
-}
-
 void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *args[MAX_ARGS] = {0};
     uint32_t count = node->arg_count < MAX_ARGS ? node->arg_count : MAX_ARGS;
@@ -374,7 +385,7 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_dtype dtype =
         strchr(forward, 'i') && args[0] ? (pl_dtype)args[0]->dtype : pl_output_dtype(e, node, 0);
     if ((how == PL_CAST_FLOAT || how == PL_CAST_RESULT) &&
-        is_low(&(pl_value){.dtype = (uint8_t)dtype}))
+        pl_dtype_is_half(dtype))
         dtype = PL_DT_F32;
     if (how == PL_CAST_LOWER && dtype == PL_DT_F32) dtype = (pl_dtype)e->autocast;
     pl_value *result = NULL, *extra = NULL;

@@ -41,13 +41,12 @@ typedef struct pl_tape {
     bool used_blas, used_blas_backward, used_blas_lt, used_cudnn, used_convolutions, used_rnn,
         used_communication, trains;
     bool incomplete; /* a checkpointed block could not be run again as it was: its gradients are missing */
-    /* Bytes by which the most doubtful convolution workspace may be wrong (90th percentile of its class). */
-    double workspace_doubt;
 } pl_tape;
 
 void pl_tape_close(pl_tape **tape);
 
-/* What the tape must know of the device: numbers, and the answers of src/device/workspace.h, which see. */
+/* What the tape must know of the device: numbers, and the answers of src/device/workspace.h, which see. doubt
+ * may be NULL. */
 typedef struct pl_tape_device {
     int cc_major, cc_minor, sms, threads_per_sm;
     int64_t cublas_bytes, cublaslt_bytes;

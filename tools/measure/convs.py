@@ -160,8 +160,9 @@ def near(r, cin, size, cout, k):
     return cin, size, cout, k, s
 
 
-def cnn_configurations(count, seed=11):
-    """Every layer of cnns.txt in its own batch, type and layout, and others drawn near them, shuffled."""
+def cnn_configurations(count, bench, seed=11):
+    """Every layer of cnns.txt in its own batch, type and layout, and others drawn near them, shuffled; then bench of them,
+    none large, are set to search."""
     r = random.Random(seed)
     base, out, seen = layers(), [], set()
 
@@ -184,6 +185,8 @@ def cnn_configurations(count, seed=11):
         least, most = r.choice((0, 2e6, 8e6)), 4e9 if r.random() < 0.15 else 1e9
         add(*near(r, cin, size, cout, k), n, mode, int(r.random() < 0.15), "cnn-near", least, most)
     r.shuffle(out)
+    for c in [c for c in out if size_of(c)[0] < 4e8][:bench]:
+        c["bench"] = 1
     return out
 
 
@@ -209,7 +212,7 @@ def calls(c, torch, x, w, gy):
 
 def worker(a):
     import torch
-    todo = (cnn_configurations(a.count) if a.cnns else configurations(a.count, a.bench))[a.index::a.workers]
+    todo = (cnn_configurations(a.count, a.bench) if a.cnns else configurations(a.count, a.bench))[a.index::a.workers]
     budget = Budget(a.budget)
     out = open(a.out, "w")
     torch.zeros(1, device="cuda")
@@ -292,7 +295,7 @@ def main():
     p.add_argument("--list", action="store_true", help="print the configurations' count and leave")
     a = p.parse_args()
     if a.list:
-        c = cnn_configurations(a.count) if a.cnns else configurations(a.count, a.bench)
+        c = cnn_configurations(a.count, a.bench) if a.cnns else configurations(a.count, a.bench)
         print(len(c), sum(x["src"] == "random" for x in c), sum(x["bench"] for x in c), c[0])
         return
     if a.index >= 0:

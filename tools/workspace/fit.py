@@ -264,7 +264,7 @@ def main():
     parser.add_argument("--cases", help="write rows with the answers of this program, to hold the C code against")
     parser.add_argument("--depth", type=int, default=20)
     parser.add_argument("--least", type=int, default=2)
-    parser.add_argument("--penalty", type=float, default=3)
+    parser.add_argument("--penalty", type=float, default=2.4)
     parser.add_argument("--search", action="store_true", help="try several penalties first")
     args = parser.parse_args()
     rows = read_traces(args.traces) if args.traces else []
