@@ -3,7 +3,6 @@
  * be written fails without half an answer. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "progress.h"
 #include "text.h"
@@ -27,7 +26,7 @@ int simulate(pl_report **report, const pl_model *model, const request *r, const 
 }
 
 int64_t headroom(const pl_report *report) {
-    return report->gpu->capacity_bytes - report->high_bytes;
+    return pl_gpu_usable(report->gpu) - report->high_bytes;
 }
 
 /* ---- what is simulated ---- */
@@ -73,8 +72,10 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
 
 /* ---- the peak ---- */
 
+/* Where the most is allocated; what is reserved, and so the peak, can be higher later on. */
 static void print_where(const pl_report *report) {
-    printf("  reached in step %d, %s", report->peak_step + 1, pl_phase_name(report->peak_phase));
+    printf("  most is allocated in step %d, %s", report->peak_step + 1,
+           pl_phase_name(report->peak_phase));
     if (report->peak_operator && report->peak_operator[0]) {
         fputs(", ", stdout);
         text_clean(stdout, report->peak_operator);

@@ -356,6 +356,8 @@ static void show_progress(size_t done, size_t total, void *context) {
 int verb_evaluate(const request *r) {
     if (!r->graphs)
         return complain(PL_USAGE, "evaluate needs --graphs DIR, the folder of the jobs' graphs");
+    if (r->scatter && !text_ends(r->scatter, ".svg"))
+        return complain(PL_USAGE, "--scatter: %s does not end in .svg", r->scatter);
     pl_evaluate_settings settings;
     pl_evaluate_settings_default(&settings);
     settings.estimator = r->job.estimator;
@@ -367,9 +369,15 @@ int verb_evaluate(const request *r) {
     progress_start("estimating", 0);
     pl_status status = pl_evaluate(&evaluation, r->file, r->graphs, &settings, &err);
     progress_stop();
-    if (status != PL_OK) return complain_of(&err, r->file);
+    if (status != PL_OK) /* the folder is no part of the file of jobs */
+        return complain_of(&err, strcmp(err.where, r->graphs) == 0 ? NULL : r->file);
     int code = 0;
-    if (summarise(evaluation, NULL, NULL, error_of).jobs == 0)
+    if (without_graph(evaluation) == evaluation->count)
+        code = complain(PL_INPUT,
+                        "%s: none of its %zu jobs has a graph in %s; the graph of job ID is looked "
+                        "for as ID.pt2, ID.json, ID.pt2.xz or ID.json.xz",
+                        r->file, evaluation->count, r->graphs);
+    else if (summarise(evaluation, NULL, NULL, error_of).jobs == 0)
         code = complain(PL_INPUT, "%s: none of its %zu jobs could be estimated with a graph of %s",
                         r->file, evaluation->count, r->graphs);
     if (r->csv) {

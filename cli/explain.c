@@ -153,9 +153,9 @@ static void print_changes(const change *list, size_t count, const pl_report *rep
         }
         small_text peak = text_bytes(c->peak), high = text_bytes(c->high),
                    difference = text_change(c->peak - report->peak_bytes);
-        bool lost = c->out_of_memory;
-        table_row(t, (const char *[]){c->name, lost ? "-" : peak.text, lost ? "-" : difference.text,
-                                      lost ? "-" : high.text,
+        /* Fragmentation can use up a card that the peak alone would leave room on. */
+        bool lost = c->out_of_memory && c->high <= pl_gpu_usable(report->gpu);
+        table_row(t, (const char *[]){c->name, peak.text, difference.text, high.text,
                                       c->fits ? "yes"
                                       : lost  ? "no: out of memory"
                                               : "no"});
@@ -169,7 +169,7 @@ static void json_changes(json *j, const change *list, size_t count, const pl_rep
     json_open(j, "changes", '[');
     for (size_t i = 0; i < count; i++) {
         const change *c = &list[i];
-        bool known = c->status == PL_OK && !c->out_of_memory;
+        bool known = c->status == PL_OK;
         json_open(j, NULL, '{');
         json_string(j, "with", c->name);
         json_bytes(j, "peak_bytes", known ? c->peak : PL_UNKNOWN);

@@ -8,10 +8,11 @@
 #include "text.h"
 #include "verbs.h"
 
-static bool batch_is_open(const pl_model_info *info) {
+/* The model's dynamic batch, or NULL. */
+static const pl_symbol *open_batch(const pl_model_info *info) {
     for (size_t i = 0; i < info->symbol_count; i++)
-        if (strcmp(info->symbols[i].role, "batch") == 0) return true;
-    return false;
+        if (strcmp(info->symbols[i].role, "batch") == 0) return &info->symbols[i];
+    return NULL;
 }
 
 static const char how_to_export[] =
@@ -19,19 +20,35 @@ static const char how_to_export[] =
     "program = torch.export.export(model, (x,), dynamic_shapes=({0: batch},))\n"
     "torch.export.save(program, \"model.pt2\")\n";
 
-static void print_batch(const pl_fit *fit, const pl_report *report, const request *r) {
-    if (fit->batch == 0) {
+static int64_t apart(int64_t a, int64_t b) {
+    return a < b ? b - a : a - b;
+}
+
+static void print_batch(const pl_fit *fit, const pl_symbol *batch, const pl_report *report,
+                        const request *r) {
+    if (fit->batch == 0 && batch->least > 1) {
+        printf("not even its smallest batch, %" PRId64 ", fits %s\n", batch->least,
+               report->gpu->title);
+    } else if (fit->batch == 0) {
         printf("not even a batch of 1 fits %s\n", report->gpu->title);
     } else if (fit->batch >= r->most) {
         printf("batch %" PRId64
                " fits %s (up to %s), and is the largest that was to be tried (--most)\n",
                fit->batch, report->gpu->title, text_bytes(fit->high_at).text);
+    } else if (fit->batch >= batch->most) {
+        printf("batch %" PRId64 " fits %s (up to %s), and is the largest that the model takes\n",
+               fit->batch, report->gpu->title, text_bytes(fit->high_at).text);
     } else {
-        printf("%slargest batch %" PRId64 "%s on %s: up to %s of %s; a batch of %" PRId64
+        /* The two bounds and the room between them are to be told apart. */
+        int64_t room = pl_gpu_usable(report->gpu), step = apart(fit->high_above, fit->high_at),
+                beyond = apart(fit->high_above, room);
+        if (beyond > 0 && beyond < step) step = beyond;
+        printf("%slargest batch %" PRId64
+               "%s on %s: up to %s of the %s that a process can have; a batch of %" PRId64
                " up to %s\n",
                text_style(BOLD), fit->batch, text_style(PLAIN), report->gpu->title,
-               text_bytes(fit->high_at).text, text_bytes(report->gpu->capacity_bytes).text,
-               fit->batch + 1, text_bytes(fit->high_above).text);
+               text_bytes_apart(fit->high_at, step).text, text_bytes_apart(room, step).text,
+               fit->batch + 1, text_bytes_apart(fit->high_above, step).text);
     }
 }
 
@@ -70,9 +87,10 @@ static int over_cards(const request *r, const pl_model *model, table *t, json *j
             small_text capacity = text_bytes(gpu->capacity_bytes),
                        high = text_bytes(report->high_bytes), peak = text_bytes(report->peak_bytes),
                        change = text_change(left);
-            bool lost = report->out_of_memory; /* then the peak is where it stopped, no more */
-            table_row(t, (const char *[]){gpu->name, capacity.text, lost ? "-" : peak.text,
-                                          lost ? "-" : high.text, report->fits ? "yes" : "no",
+            /* Fragmentation can use up a card that the peak alone would leave room on. */
+            bool lost = report->out_of_memory && left >= 0;
+            table_row(t, (const char *[]){gpu->name, capacity.text, peak.text, high.text,
+                                          report->fits ? "yes" : "no",
                                           lost ? "out of memory" : change.text,
                                           gpu->calibrated ? "measured" : "data sheet"});
         }
@@ -115,7 +133,7 @@ static int fit_text(const request *r, const pl_model *model, const pl_fit *fit) 
     print_model(model, report, &r->job);
     putchar('\n');
     if (fit)
-        print_batch(fit, report, r);
+        print_batch(fit, open_batch(pl_model_describe(model)), report, r);
     else
         printf("the batch of this file is fixed; for its largest batch export it with a dynamic "
                "one:\n\n%s",
@@ -136,7 +154,7 @@ int verb_fit(const request *r) {
     int code = open_model(&model, r);
     if (code) return code;
     pl_fit fit, *found = NULL;
-    if (batch_is_open(pl_model_describe(model))) {
+    if (open_batch(pl_model_describe(model))) {
         pl_error err;
         progress_start("looking for the largest batch", 0);
         pl_status status = pl_fit_batch(&fit, model, &r->job, r->most, &err);

@@ -4,26 +4,14 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "text.h"
+
 static void put_string(FILE *out, const char *string) {
     putc('"', out);
-    for (const unsigned char *at = (const unsigned char *)string; *at;) {
-        /* Least code point of each length: shorter forms are the only right ones. */
-        static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-        int length = *at < 0x80             ? 1
-                     : (*at & 0xe0) == 0xc0 ? 2
-                     : (*at & 0xf0) == 0xe0 ? 3
-                     : (*at & 0xf8) == 0xf0 ? 4
-                                            : 0;
-        uint32_t code = length == 1 ? *at : length ? *at & (0x7fu >> length) : 0;
-        for (int i = 1; i < length; i++) {
-            if ((at[i] & 0xc0) != 0x80) {
-                length = 0;
-                break;
-            }
-            code = code << 6 | (at[i] & 0x3fu);
-        }
-        if (length == 0 || code < least[length] || code > 0x10ffff ||
-            (code >= 0xd800 && code < 0xe000)) {
+    for (const char *at = string; *at;) {
+        uint32_t code;
+        int length = text_sequence(at, &code);
+        if (length == 0) {
             fputs("\\ufffd", out);
             at++;
             continue;

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "text.h"
 
@@ -21,7 +22,9 @@ const verb_row verb_table[VERBS] = {
         {"estimate", "FILE", "peak GPU memory of training a model, and where it goes",
          "Simulates three training steps of the model in FILE (a .pt2 archive of "
          "torch.export.save, or the model.json inside one) and prints the peak that "
-         "nvidia-smi would show, its interval, what it is made of, and whether it fits."},
+         "nvidia-smi would show, its interval, what it is made of, and whether it fits. "
+         "Dynamic dimensions other than batch and sequence length are taken at the size they "
+         "were exported with."},
     [VERB_EXPLAIN] =
         {"explain", "FILE", "what is alive at the peak, and what would change it",
          "Prints what is alive at the peak by module and by kind, the largest tensors, and "
@@ -66,13 +69,13 @@ const option_row option_table[] = {
     {MODEL, "precision", 'p', "P", OPTION_PRECISION, PLACE(job.precision), pl_precision_name,
      "as exported", "type of weights and arithmetic; amp- is autocast over fp32 weights"},
     {MODEL, "optimizer", 'o', "O", OPTION_NAME, PLACE(job.optimizer), pl_optimizer_name, "adamw",
-     "torch.optim's optimizer with its defaults"},
+     "one of torch.optim's optimizers, or lion, with its defaults; none: no training"},
     {MODEL, "loss", 'l', "L", OPTION_LOSS, PLACE(job.loss), loss_name, "auto",
      "loss put on the model's output; own: the model returns it; auto: own for a scalar, else ce"},
     {MODEL, "checkpoint", 'c', NULL, OPTION_SWITCH, PLACE(job.checkpoint), NULL, NULL,
      "activation checkpointing of the repeated blocks"},
-    {MODEL, "accumulate", 'a', "N", OPTION_COUNT_INT, PLACE(job.accumulate), NULL, "1",
-     "backward passes before each optimizer step"},
+    {MODEL, "accumulate", 'a', "N", OPTION_PASSES, PLACE(job.accumulate), NULL, "1",
+     "backward passes before each optimizer step, 1 to 4096"},
     {MODEL, "channels-last", 0, NULL, OPTION_SWITCH, PLACE(job.channels_last), NULL, NULL,
      "model and images in channels_last memory format"},
     {MODEL, "cudnn-benchmark", 0, NULL, OPTION_SWITCH, PLACE(job.cudnn_benchmark), NULL, NULL,
@@ -90,8 +93,8 @@ const option_row option_table[] = {
     {IN(FIT), "most", 'm', "N", OPTION_COUNT, PLACE(most), NULL, "65536", "largest batch to try"},
     {IN(EVALUATE), "graphs", 'G', "DIR", OPTION_FOLDER, PLACE(graphs), NULL, NULL,
      "folder of the jobs' graphs (needed)"},
-    {IN(EVALUATE), "threads", 0, "N", OPTION_COUNT, PLACE(threads), NULL, "one a core",
-     "jobs estimated at a time"},
+    {IN(EVALUATE), "threads", 0, "N", OPTION_THREADS, PLACE(threads), NULL, "one a core",
+     "jobs estimated at a time, 1 to 256"},
     {IN(EVALUATE), "csv", 0, "FILE", OPTION_FILE, PLACE(csv), NULL, NULL,
      "write one line a job to FILE"},
     {IN(EVALUATE), "scatter", 0, "FILE", OPTION_FILE, PLACE(scatter), NULL, NULL,
@@ -173,9 +176,47 @@ static int unknown_verb(const char *given) {
     return complain(PL_USAGE, "unknown verb %s; %s", given, see_help(VERB_NONE));
 }
 
-/* Says which values there are, the nearest one first of all. */
+static char folded(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static const char *skip_marks(const char *text) {
+    return text + strspn(text, " -_");
+}
+
+/* Whether name begins with given, whatever its case and its hyphens: a100-40gb with A100. */
+static bool begins_with(const char *name, const char *given) {
+    for (given = skip_marks(given); *given; given = skip_marks(given + 1), name++) {
+        name = skip_marks(name);
+        if (*name != folded(*given)) return false;
+    }
+    return true;
+}
+
+/* "did you mean a100-40gb or a100-80gb? ", of the names that begin so, else of the nearest; ""
+ * where there is none, or so many that the list says it better. */
+static void suggest(char *out, size_t size, const char *given, const char *const *names,
+                    size_t count) {
+    enum { MOST = 6, FEWEST_LETTERS = 2 };
+    const char *found[MOST];
+    size_t begin = 0, used = 0;
+    for (size_t i = 0; i < count && strlen(given) >= FEWEST_LETTERS; i++)
+        if (begins_with(names[i], given) && ++begin <= MOST) found[begin - 1] = names[i];
+    const char *near = nearest_name(given, names, count);
+    if (begin == 0 && near) found[begin++] = near;
+    out[0] = '\0';
+    if (begin == 0 || begin > MOST) return;
+    for (size_t i = 0; i < begin && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s%s",
+                                 i == 0           ? "did you mean "
+                                 : i + 1 == begin ? " or "
+                                                  : ", ",
+                                 found[i], i + 1 == begin ? "? " : "");
+}
+
+/* Says which values there are, the likeliest first of all. */
 static int unknown_value(const option_row *row, const char *given) {
-    char list[1024] = "";
+    char list[1024] = "", likely[256];
     const char *names[128];
     size_t count = 0, used = 0;
     for (const char *name; count < 128 && (name = row->names(count)); count++) {
@@ -184,9 +225,9 @@ static int unknown_value(const option_row *row, const char *given) {
             used +=
                 (size_t)snprintf(list + used, sizeof list - used, "%s%s", count ? ", " : "", name);
     }
-    const char *near = nearest_name(given, names, count);
-    return complain(PL_USAGE, "--%s: no %s called %s; %s%s%sthere are %s", row->name, row->name,
-                    given, near ? "did you mean " : "", near ? near : "", near ? "? " : "", list);
+    suggest(likely, sizeof likely, given, names, count);
+    return complain(PL_USAGE, "--%s: no %s called %s; %sthere are %s", row->name, row->name, given,
+                    likely, list);
 }
 
 /* ---- values ---- */
@@ -205,40 +246,50 @@ static int set_count(const option_row *row, const char *value, int64_t most, int
     return 0;
 }
 
-static bool is_name(const option_row *row, const char *value) {
-    const char *name;
-    for (size_t i = 0; (name = row->names(i)); i++)
-        if (strcmp(name, value) == 0) return true;
-    return false;
+/* The row's name that value means, whatever its case; NULL: none, or one of several. */
+static const char *listed_name(const option_row *row, const char *value) {
+    const char *name, *found = NULL;
+    const pl_gpu *gpu = row->type == OPTION_GPU ? pl_gpu_find(value) : NULL;
+    if (gpu) return gpu->name;
+    for (size_t i = 0; (name = row->names(i)); i++) {
+        if (strcmp(name, value) == 0) return name;
+        if (strcasecmp(name, value) != 0) continue;
+        if (found) return NULL;
+        found = name;
+    }
+    return found;
 }
 
 static int set_value(request *out, const option_row *row, const char *value) {
     enum { MOST_COUNT = 1 << 30 };
     int64_t number = 0;
     int failed = 0;
+    const char *name = row->names ? listed_name(row, value) : NULL;
     switch (row->type) {
     case OPTION_SWITCH: AT(bool) = true; return 0;
     case OPTION_COUNT: return set_count(row, value, MOST_COUNT, &AT(int64_t));
-    case OPTION_COUNT_INT:
-        failed = set_count(row, value, MOST_COUNT, &number);
+    case OPTION_THREADS: return set_count(row, value, MOST_THREADS, &AT(int64_t));
+    case OPTION_PASSES:
+        failed = set_count(row, value, MOST_PASSES, &number);
         if (!failed) AT(int) = (int)number;
         return failed;
     case OPTION_TEXT:
     case OPTION_FILE:
     case OPTION_FOLDER: AT(const char *) = value; return 0;
     case OPTION_NAME:
-        if (!is_name(row, value)) return unknown_value(row, value);
-        AT(const char *) = value;
-        return 0;
     case OPTION_GPU:
-        if (!pl_gpu_find(value)) return unknown_value(row, value);
-        AT(const char *) = value;
+        if (!name) return unknown_value(row, value);
+        AT(const char *) = name;
         return 0;
     case OPTION_PRECISION:
-        return pl_precision_parse(value, &AT(pl_precision)) ? 0 : unknown_value(row, value);
-    case OPTION_LOSS: return pl_loss_parse(value, &AT(pl_loss)) ? 0 : unknown_value(row, value);
+        return name && pl_precision_parse(name, &AT(pl_precision)) ? 0 : unknown_value(row, value);
+    case OPTION_LOSS:
+        return name && pl_loss_parse(name, &AT(pl_loss)) ? 0 : unknown_value(row, value);
     case OPTION_PARALLEL:
         if (pl_parallel_parse(value, &out->job)) return 0;
+        if (strchr(value, ':') && strtoll(strchr(value, ':') + 1, NULL, 10) > MOST_RANKS)
+            return complain(PL_USAGE, "--parallel: %s: N is too large, there are at most %d ranks",
+                            value, MOST_RANKS);
         return complain(PL_USAGE,
                         "--parallel: %s is none of ddp:N, fsdp2:N, fsdp2:N:2, fsdp2:N:3:mp", value);
     }
@@ -287,6 +338,10 @@ int options_parse(request *out, int argc, char **argv) {
     *out = (request){.verb = VERB_NONE, .most = 65536};
     pl_job_default(&out->job);
     int at = 1;
+    if (at < argc && strcmp(argv[at], "help") == 0) { /* help VERB is VERB --help */
+        out->help = true;
+        at++;
+    }
     if (at < argc && argv[at][0] != '-') {
         verb v = 0;
         while (v < VERBS && strcmp(argv[at], verb_table[v].name) != 0) v++;

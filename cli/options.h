@@ -26,11 +26,15 @@ typedef struct request {
     int64_t most, threads;
 } request;
 
+/* The library's bounds. */
+enum { MOST_PASSES = 4096, MOST_THREADS = 256, MOST_RANKS = 1 << 14 };
+
 /* How an option's argument is read, and where in the request it goes. */
 typedef enum option_type {
     OPTION_SWITCH,    /* bool: no argument */
     OPTION_COUNT,     /* int64_t: a whole number from 1 on */
-    OPTION_COUNT_INT, /* int: the same */
+    OPTION_PASSES,    /* int: from 1 to MOST_PASSES */
+    OPTION_THREADS,   /* int64_t: from 1 to MOST_THREADS */
     OPTION_TEXT,      /* const char * */
     OPTION_FILE,      /* const char *: completed as a file */
     OPTION_FOLDER,    /* const char *: completed as a folder */

@@ -3,20 +3,28 @@
 #include "svg.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "text.h"
 
+/* As XML 1.0 (section 2.2) takes it, which has no form for most control characters: they, and what
+ * is no UTF-8, become U+FFFD. */
 static void put_escaped(FILE *out, const char *text) {
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        switch (*at) {
+    for (int length; *text; text += length) {
+        uint32_t code;
+        length = text_sequence(text, &code);
+        if (length == 0 || code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xfffe ||
+            code == 0xffff) {
+            fputs("\xef\xbf\xbd", out);
+            if (length == 0) length = 1;
+            continue;
+        }
+        switch (code) {
         case '<': fputs("&lt;", out); break;
         case '>': fputs("&gt;", out); break;
         case '&': fputs("&amp;", out); break;
         case '"': fputs("&quot;", out); break;
-        default: /* names from files: what is not printable ASCII is shown as such */
-            putc(*at < 0x20 || *at >= 0x7f ? '?' : *at, out);
+        default: fwrite(text, 1, (size_t)length, out);
         }
     }
 }
@@ -66,7 +74,9 @@ void svg_text(FILE *out, double x, double y, double size, svg_anchor anchor, con
 }
 
 double svg_text_width(const char *text, double size) {
-    return 0.58 * size * (double)strlen(text);
+    size_t letters = 0;
+    for (; *text; text++) letters += ((unsigned char)*text & 0xc0) != 0x80;
+    return 0.58 * size * (double)letters;
 }
 
 int64_t svg_step(int64_t range, int ticks) {

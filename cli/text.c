@@ -66,6 +66,17 @@ small_text text_bytes(int64_t bytes) {
     return t;
 }
 
+small_text text_bytes_apart(int64_t bytes, int64_t step) {
+    enum { MIB = 1 << 20 };
+    small_text t;
+    if (bytes < MIB || step >= bytes / 100) return text_bytes(bytes);
+    if (step > MIB / 10)
+        snprintf(t.text, sizeof t.text, "%.1f MiB", (double)bytes / MIB);
+    else
+        snprintf(t.text, sizeof t.text, "%" PRId64 " B", bytes);
+    return t;
+}
+
 small_text text_change(int64_t bytes) {
     small_text t;
     format_bytes(t.text, sizeof t.text,
@@ -120,6 +131,30 @@ void text_clean(FILE *out, const char *string) {
     }
 }
 
+int text_sequence(const char *text, uint32_t *code) {
+    /* Least code point of each length: shorter forms are the only right ones. */
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *at = (const unsigned char *)text;
+    int length = *at < 0x80             ? 1
+                 : (*at & 0xe0) == 0xc0 ? 2
+                 : (*at & 0xf0) == 0xe0 ? 3
+                 : (*at & 0xf8) == 0xf0 ? 4
+                                        : 0;
+    if (length == 0) return 0;
+    *code = length == 1 ? *at : *at & (0x7fu >> length);
+    for (int i = 1; i < length; i++) {
+        if ((at[i] & 0xc0) != 0x80) return 0;
+        *code = *code << 6 | (at[i] & 0x3fu);
+    }
+    bool surrogate = *code >= 0xd800 && *code < 0xe000;
+    return *code < least[length] || *code > 0x10ffff || surrogate ? 0 : length;
+}
+
+bool text_ends(const char *text, const char *ending) {
+    size_t length = strlen(text), tail = strlen(ending);
+    return length > tail && strcmp(text + length - tail, ending) == 0;
+}
+
 int text_bar(FILE *out, double share, int cells) {
     static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
     if (!(share > 0)) share = 0;
@@ -163,11 +198,14 @@ int complain_of(const pl_error *err, const char *file) {
     char text[2048];
     size_t used = 0;
     const char *parts[2] = {file, err->where};
+    /* A setting is no file: the file being read is not to blame, and a byte in it says nothing. */
+    bool setting = err->code == PL_USAGE || strncmp(err->where, "--", 2) == 0;
+    if (setting && err->where[0]) parts[0] = NULL;
     if (file && strncmp(err->where, file, strlen(file)) == 0) parts[0] = NULL; /* said already */
     for (int i = 0; i < 2; i++)
         if (parts[i] && parts[i][0] && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s: ", parts[i]);
-    if (err->position >= 0 && used < sizeof text)
+    if (err->position >= 0 && !setting && used < sizeof text)
         used += (size_t)snprintf(text + used, sizeof text - used, "at byte %" PRId64 ": ",
                                  err->position);
     if (used < sizeof text) snprintf(text + used, sizeof text - used, "%s", err->message);

@@ -27,7 +27,10 @@ typedef struct small_text {
     char text[48];
 } small_text;
 
-small_text text_bytes(int64_t bytes);  /* "1.53 GiB", "742.0 MiB", "512 B"; "?" below 0 */
+small_text text_bytes(int64_t bytes); /* "1.53 GiB", "742.0 MiB", "512 B"; "?" below 0 */
+/* The same, in MiB or in bytes where `step`, a difference that is to be seen, is below 1 % of it.
+ */
+small_text text_bytes_apart(int64_t bytes, int64_t step);
 small_text text_change(int64_t bytes); /* with a sign: "-120.0 MiB" */
 small_text text_count(int64_t count);  /* "25.6 M"; "?" below 0 */
 small_text text_percent(double share); /* 0.123: "12.3 %" */
@@ -36,6 +39,13 @@ small_text text_whole(int64_t number);
 /* Writes a string that came from a file: control characters become '?', and outside UTF-8 locales
  * so does all that is not ASCII. */
 void text_clean(FILE *out, const char *string);
+
+/* Bytes of the well-formed UTF-8 sequence at `at`, in text that ends in a 0, and its code point; 0
+ * where it is malformed. */
+int text_sequence(const char *at, uint32_t *code);
+
+/* Whether text is more than ending and ends in it: a path and ".svg". */
+bool text_ends(const char *text, const char *ending);
 
 /* A bar of share (0 to 1) of `cells` columns; returns how many it took. */
 int text_bar(FILE *out, double share, int cells);

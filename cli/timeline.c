@@ -16,13 +16,8 @@
 #include "svg.h"
 #include "text.h"
 
-static bool ends_with(const char *path, const char *ending) {
-    size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcmp(path + length - tail, ending) == 0;
-}
-
 int timeline_check(const char *path) {
-    if (!path || ends_with(path, ".svg") || ends_with(path, ".csv")) return 0;
+    if (!path || text_ends(path, ".svg") || text_ends(path, ".csv")) return 0;
     return complain(PL_USAGE, "--timeline: %s ends neither in .svg nor in .csv", path);
 }
 
@@ -253,7 +248,7 @@ static void draw_peak(picture *p) {
     const pl_report *report = p->report;
     char text[192];
     snprintf(text, sizeof text, "peak %s%s%s%s%s", text_bytes(report->peak_bytes).text,
-             report->peak_operator && report->peak_operator[0] ? ": " : "",
+             report->peak_operator && report->peak_operator[0] ? "; most is allocated in " : "",
              report->peak_operator ? report->peak_operator : "",
              report->peak_module && report->peak_module[0] ? " of " : "",
              report->peak_module ? report->peak_module : "");
@@ -312,10 +307,11 @@ static void write_svg(FILE *out, const pl_report *report, const pl_model_info *m
     snprintf(title, sizeof title, "%s: GPU memory over the first training steps", model->name);
     svg_begin(out, WIDTH, HEIGHT, title);
     svg_text(out, LEFT, 30, 17, SVG_START, SVG_INK, true, title);
-    snprintf(title, sizeof title,
-             "%s; lines and areas stand on what lies outside the allocator; in the legend, the most of "
-             "each kind",
-             report->gpu->title);
+    snprintf(
+        title, sizeof title,
+        "%s; lines and areas stand on what lies outside the allocator; in the legend, the most of "
+        "each kind",
+        report->gpu->title);
     svg_text(out, LEFT, 50, 12, SVG_START, SVG_FAINT, false, title);
     draw_bands(&p, false);
     draw_axes(&p);
@@ -335,7 +331,7 @@ int timeline_write(const char *path, const pl_report *report, const pl_model_inf
         return complain(PL_USAGE, "--timeline: estimator %s has no timeline", report->estimator);
     FILE *out = fopen(path, "w");
     if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
-    if (ends_with(path, ".csv"))
+    if (text_ends(path, ".csv"))
         write_csv(out, report);
     else
         write_svg(out, report, model);

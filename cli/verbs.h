@@ -24,7 +24,7 @@ void print_peak(const pl_report *report);
 void print_fits(const pl_report *report);
 void print_warnings(const pl_report *report);
 
-/* capacity less high_bytes: what is left over, or below 0 what is missing. */
+/* pl_gpu_usable less high_bytes: what is left over, or below 0 what is missing. */
 int64_t headroom(const pl_report *report);
 
 #endif

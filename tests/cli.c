@@ -1,6 +1,7 @@
 /* The command's parts that need no model: the option table and its parser, sizes in words, the tree
  * of modules, JSON. What it prints and its exit codes as a whole: tests/test_cli.sh. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "json.h"
@@ -132,6 +133,10 @@ static void wrong_usage_is_2(void) {
         "estimate m.pt2 --loss hinge",
         "estimate m.pt2 --parallel fsdp2:0",
         "estimate m.pt2 --parallel many:8",
+        "estimate m.pt2 --parallel ddp:16385",
+        "estimate m.pt2 --accumulate 4097",
+        "evaluate j.jsonl --threads 257",
+        "help nothing-like-it",
         "estimate m.pt2 --graphs d",
         "gpus m.pt2",
         "--json",
@@ -145,6 +150,28 @@ static void wrong_usage_is_2(void) {
     }
 }
 
+/* The names of the tables arrive, whatever was typed. */
+static void case_does_not_matter(void) {
+    request r;
+    CHECK_INT(
+        parse(&r, "fit m.pt2 --precision AMP-fp16 --optimizer AdamW --loss CE --gpu A100-40GB"), 0);
+    CHECK_INT(r.job.precision, PL_AMP_FP16);
+    CHECK_STR(r.job.optimizer, "adamw");
+    CHECK_INT(r.job.loss, PL_LOSS_CE);
+    CHECK_STR(r.job.gpu, "a100-40gb");
+}
+
+static void largest_numbers_are_taken(void) {
+    request r;
+    CHECK_INT(parse(&r, "fit m.pt2 --accumulate 4096 --parallel ddp:16384"), 0);
+    CHECK_INT(r.job.accumulate, 4096);
+    CHECK_INT(r.job.world, 16384);
+    CHECK_INT(parse(&r, "evaluate j.jsonl --threads 256"), 0);
+    CHECK_INT(r.threads, 256);
+    CHECK_INT(parse(&r, "help fit"), 0);
+    CHECK(r.help && r.verb == VERB_FIT);
+}
+
 static void nearest_spelling(void) {
     static const char *const names[] = {"batch", "seq", "precision", "checkpoint"};
     CHECK_STR(nearest_name("bacth", names, 4), "batch");
@@ -152,6 +179,35 @@ static void nearest_spelling(void) {
     CHECK_STR(nearest_name("sep", names, 4), "seq");
     CHECK(nearest_name("xylophone", names, 4) == NULL);
     CHECK(nearest_name("a-word-that-is-much-too-long-for-any-option-there-is", names, 4) == NULL);
+}
+
+/* What complain_of writes on stderr. */
+static void settings_are_to_blame(void) {
+    static const struct {
+        pl_error err;
+        const char *says;
+    } cases[] = {
+        {{PL_USAGE, "no", "--alloc-conf", 0}, "plimsoll: --alloc-conf: no\n"},
+        {{PL_USAGE, "no", "--batch", -1}, "plimsoll: --batch: no\n"},
+        {{PL_INPUT, "no", "m.pt2", 7}, "plimsoll: m.pt2: at byte 7: no\n"},
+        {{PL_INPUT, "no", "model.json", 0}, "plimsoll: m.pt2: model.json: at byte 0: no\n"},
+        {{PL_MISSING, "no", "", -1}, "plimsoll: m.pt2: no\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256] = "";
+        FILE *file = tmpfile();
+        fflush(stderr);
+        int kept = dup(STDERR_FILENO);
+        CHECK(file && kept >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+        CHECK_INT(complain_of(&cases[i].err, "m.pt2"), cases[i].err.code);
+        fflush(stderr);
+        dup2(kept, STDERR_FILENO);
+        close(kept);
+        rewind(file);
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        CHECK_STR(text, cases[i].says);
+    }
 }
 
 /* ---- words for sizes ---- */
@@ -163,6 +219,10 @@ static void sizes_in_words(void) {
     CHECK_STR(text_bytes(INT64_C(150754820096)).text, "140.4 GiB");
     CHECK_STR(text_bytes(INT64_C(4) << 30).text, "4.00 GiB");
     CHECK_STR(text_bytes(PL_UNKNOWN).text, "?");
+    CHECK_STR(text_bytes_apart(INT64_C(4) << 30, INT64_C(1) << 30).text, "4.00 GiB");
+    CHECK_STR(text_bytes_apart((INT64_C(4) << 30) + (INT64_C(3) << 19), INT64_C(1) << 20).text,
+              "4097.5 MiB");
+    CHECK_STR(text_bytes_apart((INT64_C(4) << 30) + 512, 512).text, "4294967808 B");
     CHECK_STR(text_change(-(INT64_C(3) << 20)).text, "-3.0 MiB");
     CHECK_STR(text_change(0).text, "0 B");
     CHECK_STR(text_count(25557032).text, "25.6 M");
@@ -272,7 +332,10 @@ int main(void) {
     RUN(forms_of_options);
     RUN(every_setting_arrives);
     RUN(wrong_usage_is_2);
+    RUN(case_does_not_matter);
+    RUN(largest_numbers_are_taken);
     RUN(nearest_spelling);
+    RUN(settings_are_to_blame);
     RUN(sizes_in_words);
     RUN(blocks_are_summed);
     RUN(plain_numbers_stay_apart);

@@ -1,4 +1,5 @@
-/* estimate: the public functions over small models: what a report promises, how failures come back. */
+/* estimate: the public functions over small models: what a report promises, how failures come back.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +47,8 @@ static void check_report(const pl_report *r) {
 }
 
 static void every_setting_gives_a_sound_report(void) {
-    static const char *const files[] = {"mlp.pt2", "gpt2-tiny.pt2", "resnet18.pt2", "bert-tiny.pt2", "vit.pt2"};
+    static const char *const files[] = {"mlp.pt2", "gpt2-tiny.pt2", "resnet18.pt2", "bert-tiny.pt2",
+                                        "vit.pt2"};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         pl_model *model = open_model(files[f]);
         if (!model) continue;
@@ -124,7 +126,8 @@ static void alive_and_timeline_are_of_the_peak(void) {
     pl_report *r = estimate(model, &job);
     if (r) {
         CHECK(r->alive_count > 0 && r->timeline_count == (size_t)r->events);
-        for (size_t i = 1; i < r->alive_count; i++) CHECK(r->alive[i].bytes <= r->alive[i - 1].bytes);
+        for (size_t i = 1; i < r->alive_count; i++)
+            CHECK(r->alive[i].bytes <= r->alive[i - 1].bytes);
         int64_t most = 0, kinds[PL_FRAGMENTATION] = {0};
         for (size_t i = 0; i < r->timeline_count; i++) {
             int64_t sum = 0;
@@ -228,7 +231,8 @@ static void an_uncalibrated_card_widens(void) {
     pl_report *b = estimate(model, &job);
     if (a && b) {
         CHECK(a->gpu->calibrated && !b->gpu->calibrated && b->warning_count > 0);
-        CHECK((double)b->high_bytes / (double)b->peak_bytes > (double)a->high_bytes / (double)a->peak_bytes);
+        CHECK((double)b->high_bytes / (double)b->peak_bytes >
+              (double)a->high_bytes / (double)a->peak_bytes);
     }
     pl_report_close(&a);
     pl_report_close(&b);
@@ -267,9 +271,12 @@ static void names_parse_back(void) {
     }
     pl_job job;
     pl_job_default(&job);
-    CHECK(!pl_parallel_parse("ddp:0", &job) && !pl_parallel_parse("ddp", &job) && !pl_parallel_parse("fsdp2:8:4", &job));
-    CHECK(!pl_parallel_parse("ddp:8:3", &job) && !pl_parallel_parse("fsdp2:8:3:mpx", &job) && !pl_parallel_parse("ddp:99999999", &job));
-    CHECK(pl_parallel_parse("fsdp2:8:2:mp", &job) && job.world == 8 && job.stage == 2 && job.parallel_mixed);
+    CHECK(!pl_parallel_parse("ddp:0", &job) && !pl_parallel_parse("ddp", &job) &&
+          !pl_parallel_parse("fsdp2:8:4", &job));
+    CHECK(!pl_parallel_parse("ddp:8:3", &job) && !pl_parallel_parse("fsdp2:8:3:mpx", &job) &&
+          !pl_parallel_parse("ddp:99999999", &job));
+    CHECK(pl_parallel_parse("fsdp2:8:2:mp", &job) && job.world == 8 && job.stage == 2 &&
+          job.parallel_mixed);
 }
 
 int main(int count, char **args) {

@@ -1,10 +1,10 @@
-/* fuzz_estimate: graphs that no exporter would write. Whatever a sound graph says (any operator on any tensors, sizes
- * of nought or near 2^62, arguments left out or of another kind), the tape and its simulation end with a status; they
- * do not crash, leak or hang.
+/* fuzz_estimate: graphs that no exporter would write. Whatever a sound graph says (any operator on
+ * any tensors, sizes of nought or near 2^62, arguments left out or of another kind), the tape and
+ * its simulation end with a status; they do not crash, leak or hang.
  *
  *     test_fuzz_estimate COUNT FILE.pt2...
- * Graphs are read from the files, damaged in memory from a seed (the same each time), and simulated under settings
- * drawn at random. Damaged bytes are fuzz_import's part. */
+ * Graphs are read from the files, damaged in memory from a seed (the same each time), and simulated
+ * under settings drawn at random. Damaged bytes are fuzz_import's part. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +23,25 @@ static size_t below(size_t limit) {
 }
 
 static int64_t odd_size(void) {
-    static const int64_t sizes[] = {0, 1, 2, 3, 7, 8, 64, 1000, 3073, 65537, 1 << 20, (int64_t)1 << 31, (int64_t)1 << 40, (int64_t)1 << 62};
+    static const int64_t sizes[] = {0,
+                                    1,
+                                    2,
+                                    3,
+                                    7,
+                                    8,
+                                    64,
+                                    1000,
+                                    3073,
+                                    65537,
+                                    1 << 20,
+                                    (int64_t)1 << 31,
+                                    (int64_t)1 << 40,
+                                    (int64_t)1 << 62};
     return sizes[below(sizeof sizes / sizeof *sizes)];
 }
 
-static const pl_dtype types[] = {PL_DT_F32, PL_DT_F16, PL_DT_BF16, PL_DT_I64, PL_DT_BOOL, PL_DT_F64, PL_DT_U8, PL_DT_C64};
+static const pl_dtype types[] = {PL_DT_F32,  PL_DT_F16, PL_DT_BF16, PL_DT_I64,
+                                 PL_DT_BOOL, PL_DT_F64, PL_DT_U8,   PL_DT_C64};
 
 /* Other sizes for a tensor, dense or expanded strides. */
 static void damage_tensor(pl_graph *g, pl_tensor *t) {
@@ -39,7 +53,9 @@ static void damage_tensor(pl_graph *g, pl_tensor *t) {
     if (!sizes || !strides) return;
     int64_t step = 1;
     for (int i = dims; i-- > 0;) {
-        sizes[i] = i < t->dims && below(4) ? t->sizes[i] : below(5) ? (int64_t)below(40) : odd_size();
+        sizes[i] = i < t->dims && below(4) ? t->sizes[i]
+                   : below(5)              ? (int64_t)below(40)
+                                           : odd_size();
         strides[i] = below(12) ? step : 0;
         if (sizes[i] > 0 && step < ((int64_t)1 << 40) / sizes[i]) step *= sizes[i];
     }
@@ -54,22 +70,48 @@ static void damage_tensor(pl_graph *g, pl_tensor *t) {
 static void damage_arg(pl_graph *g, pl_arg *arg) {
     switch (below(5)) {
     case 0: *arg = (pl_arg){.name = arg->name, .kind = PL_ARG_NONE}; break;
-    case 1: *arg = (pl_arg){.name = arg->name, .kind = PL_ARG_TENSOR, .tensor = (int32_t)below((size_t)g->tensor_count)}; break;
-    case 2: *arg = (pl_arg){.name = arg->name, .kind = PL_ARG_INT, .i = below(2) ? -odd_size() : odd_size()}; break;
+    case 1:
+        *arg = (pl_arg){.name = arg->name,
+                        .kind = PL_ARG_TENSOR,
+                        .tensor = (int32_t)below((size_t)g->tensor_count)};
+        break;
+    case 2:
+        *arg = (pl_arg){
+            .name = arg->name, .kind = PL_ARG_INT, .i = below(2) ? -odd_size() : odd_size()};
+        break;
     case 3: *arg = (pl_arg){.name = arg->name, .kind = PL_ARG_FLOAT, .f = 0.5}; break;
     default: {
         uint32_t count = (uint32_t)below(6);
         int64_t *ints = pl_arena_array(g->arena, count + 1u, sizeof *ints);
         if (!ints) return;
-        for (uint32_t i = 0; i < count; i++) ints[i] = below(3) ? (int64_t)below(6) - 3 : -odd_size();
+        for (uint32_t i = 0; i < count; i++)
+            ints[i] = below(3) ? (int64_t)below(6) - 3 : -odd_size();
         *arg = (pl_arg){.name = arg->name, .kind = PL_ARG_INTS, .count = count, .ints = ints};
     }
     }
 }
 
 static void damage_node(pl_graph *g, pl_node *n) {
-    static const char *const names[] = {"self", "input", "weight", "bias", "other", "mat1", "mat2", "dim", "query", "key", "value",
-                                        "attn_mask", "indices", "tensors", "hx", "params", "normalized_shape", "padding", "stride", "groups"};
+    static const char *const names[] = {"self",
+                                        "input",
+                                        "weight",
+                                        "bias",
+                                        "other",
+                                        "mat1",
+                                        "mat2",
+                                        "dim",
+                                        "query",
+                                        "key",
+                                        "value",
+                                        "attn_mask",
+                                        "indices",
+                                        "tensors",
+                                        "hx",
+                                        "params",
+                                        "normalized_shape",
+                                        "padding",
+                                        "stride",
+                                        "groups"};
     size_t rows = 0;
     while (pl_operator_at(rows)) rows++;
     if (below(2)) {
@@ -82,8 +124,10 @@ static void damage_node(pl_graph *g, pl_node *n) {
     }
     if (n->arg_count) {
         pl_arg *arg = &n->args[below(n->arg_count)];
-        if (below(2)) damage_arg(g, arg);
-        else arg->name = names[below(sizeof names / sizeof *names)];
+        if (below(2))
+            damage_arg(g, arg);
+        else
+            arg->name = names[below(sizeof names / sizeof *names)];
     }
     if (n->arg_count && below(6) == 0) n->arg_count--;
     if (n->output_count && below(8) == 0) n->output_count--;
@@ -92,8 +136,10 @@ static void damage_node(pl_graph *g, pl_node *n) {
 static void damage(pl_graph *g) {
     size_t times = 1 + below(8);
     while (times--) {
-        if (below(2)) damage_tensor(g, &g->tensors[below((size_t)g->tensor_count)]);
-        else if (g->node_count) damage_node(g, &g->nodes[below((size_t)g->node_count)]);
+        if (below(2))
+            damage_tensor(g, &g->tensors[below((size_t)g->tensor_count)]);
+        else if (g->node_count)
+            damage_node(g, &g->nodes[below((size_t)g->node_count)]);
     }
 }
 
@@ -112,7 +158,9 @@ static bool simulate_once(const pl_graph *g) {
                             .cudnn_benchmark = below(4) == 0,
                             .accumulate = 1 + (int)below(2),
                             .steps = 3,
-                            .parallel = below(4) ? PL_ALONE : below(2) ? PL_DDP : PL_FSDP2,
+                            .parallel = below(4)   ? PL_ALONE
+                                        : below(2) ? PL_DDP
+                                                   : PL_FSDP2,
                             .world = 1 + (int)below(8),
                             .stage = 2 + (int)below(2),
                             .parallel_mixed = below(2)};
@@ -155,6 +203,7 @@ int main(int count, char **args) {
         ended += simulate_once(g);
         pl_graph_close(&g);
     }
-    printf("ok damaged_graphs: %ld of %ld simulated to the end, the others refused\n", ended, rounds);
+    printf("ok damaged_graphs: %ld of %ld simulated to the end, the others refused\n", ended,
+           rounds);
     return 0;
 }

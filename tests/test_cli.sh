@@ -13,10 +13,44 @@ wrong_usage() {
     gives 2 "$PLIMSOLL" estimate "$model" --gpu h20
     says err 'did you mean h200?'
     says err 'a100-40gb'
+    gives 2 "$PLIMSOLL" estimate "$model" --gpu A100 # could be two cards
+    says err 'did you mean a100-40gb or a100-80gb?'
     gives 2 "$PLIMSOLL" estimate "$model" --optimizer adan
     says err 'sgd-momentum'
+    gives 2 "$PLIMSOLL" estimate "$model" --accumulate 4097
+    says err 'from 1 to 4096'
+    gives 2 "$PLIMSOLL" evaluate jobs.jsonl --graphs . --threads 257
+    says err 'from 1 to 256'
+    gives 2 "$PLIMSOLL" estimate "$model" --parallel ddp:16385
+    says err 'N is too large'
     gives 2 "$PLIMSOLL" estmate "$model"
     says err 'did you mean plimsoll estimate?'
+}
+# The model is not to blame.
+wrong_settings_are_named() {
+    gives 2 "$PLIMSOLL" estimate "$model" --alloc-conf no_such:1
+    says err "^plimsoll: --alloc-conf: unknown setting 'no_such'\$"
+    gives 2 "$PLIMSOLL" estimate "$model" --seq 4
+    says err '^plimsoll: --seq: the graph '
+}
+values_in_any_case() {
+    gives 0 "$PLIMSOLL" estimate "$model" --precision AMP-BF16 --optimizer SGD --gpu T4 --json
+    mv out upper
+    gives 0 "$PLIMSOLL" estimate "$model" --precision amp-bf16 --optimizer sgd --gpu t4 --json
+    is "$(value memory <upper)" "$(value memory <out)"
+    is "$(value gpu.name <upper)" t4
+}
+help_is_a_verb_too() {
+    gives 0 "$PLIMSOLL" help
+    mv out word
+    gives 0 "$PLIMSOLL" --help
+    diff word out
+    gives 0 "$PLIMSOLL" help fit
+    mv out word
+    gives 0 "$PLIMSOLL" fit --help
+    diff word out
+    gives 2 "$PLIMSOLL" help fti
+    says err 'did you mean plimsoll fit?'
 }
 missing_file_is_3() {
     gives 3 "$PLIMSOLL" estimate nowhere.pt2
@@ -98,6 +132,15 @@ explain_says_what_would_change() {
         says out "$word"
     done
 }
+# On a card too small, the figures are those of one large enough.
+explain_has_figures_out_of_memory() {
+    gives 0 "$PLIMSOLL" explain "$model" --gpu t4 --batch 1000
+    says out '^  --batch 2000  *[0-9.]* GiB  *+[0-9.]* GiB  *[0-9.]* GiB  no$'
+    gives 0 "$PLIMSOLL" explain "$model" --gpu t4 --batch 1000 --json
+    peak=$(value estimate.memory.peak_bytes <out)
+    is "$(value estimate.out_of_memory <out)" true
+    is "$(($(value changes.0.peak_bytes <out) - peak))" "$(value changes.0.change_bytes <out)"
+}
 fit_finds_the_largest_batch() {
     gives 0 "$PLIMSOLL" fit "$model" --gpu t4 --json
     batch=$(value largest.batch <out)
@@ -123,6 +166,15 @@ timeline_is_written() {
     says t.svg 'step 3'
     is "$(tail -n 1 t.svg)" '</svg>'
     [ "$(wc -c <t.svg)" -lt 600000 ]
+}
+timeline_keeps_names() {
+    cp "$model" 'größe<&>.pt2'
+    gives 0 "$PLIMSOLL" estimate 'größe<&>.pt2' --timeline t.svg
+    says t.svg '<title>größe&lt;&amp;&gt;: '
+    says t.svg '>peak [0-9.]* GiB; most is allocated in '
+    cp "$model" "$(printf 'a\377\001b.pt2')"
+    gives 0 "$PLIMSOLL" estimate "$(printf 'a\377\001b.pt2')" --timeline t.svg
+    says t.svg "<title>a$(printf '\357\277\275\357\277\275')b: "
 }
 timeline_paths_that_cannot_be_written() {
     gives 4 "$PLIMSOLL" estimate "$model" --timeline no/such/folder/t.svg
@@ -176,7 +228,41 @@ evaluate_names_the_place() {
     printf '{"job":{"id":"../a"},"result":{}}\n' >out-of-folder.jsonl
     gives 3 "$PLIMSOLL" evaluate out-of-folder.jsonl --graphs .
     gives 2 "$PLIMSOLL" evaluate cut.jsonl
-    says err -- '--graphs'
+    says err '--graphs'
+}
+evaluate_says_what_is_amiss() {
+    printf '{"job":{"id":"a"},"result":{"peak_allocated":1,"peak_reserved":2,"overhead":3}}\n' >one.jsonl
+    mkdir bare
+    gives 3 "$PLIMSOLL" evaluate one.jsonl --graphs nowhere
+    silent out
+    says err '^plimsoll: nowhere: no such folder$'
+    gives 3 "$PLIMSOLL" evaluate one.jsonl --graphs bare
+    says err 'none of its 1 jobs has a graph in bare; .* ID.pt2, ID.json'
+    gives 2 "$PLIMSOLL" evaluate one.jsonl --graphs bare --scatter x.png
+    says err 'does not end in .svg'
+    [ ! -e x.png ]
+}
+
+# ---- ./run ----
+
+# A tree that another user has built, or that cannot be written: what is there is used.
+run_uses_what_is_built() {
+    mkdir -p tree/build tree/tools tree/src
+    cp "$ROOT/run" tree
+    cp "$ROOT/tools/prepare.sh" tree/tools
+    printf '#!/bin/sh\necho "ran $*"\n' >tree/build/plimsoll
+    chmod 755 tree tree/run tree/build/plimsoll "$work"
+    chmod 555 tree/build
+    if [ "$(id -u)" -ne 0 ]; then
+        gives 0 tree/run gpus
+    else
+        nobody='setpriv --reuid 65534 --regid 65534 --clear-groups'
+        $nobody test -x tree/run || skip "run_uses_what_is_built: root, and cannot be another user here"
+        gives 0 $nobody tree/run gpus
+    fi
+    chmod 755 tree/build
+    is "$(cat out)" 'ran gpus'
+    silent err
 }
 
 # ---- pipes, terminals, locales ----
@@ -219,7 +305,9 @@ colour_on_a_terminal_only() {
     fi
 }
 
-for name in no_verb_is_wrong_usage wrong_usage missing_file_is_3 broken_files_are_3_with_a_place \
+for name in no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
+    explain_has_figures_out_of_memory timeline_keeps_names evaluate_says_what_is_amiss run_uses_what_is_built \
+    missing_file_is_3 broken_files_are_3_with_a_place \
     check_is_a_gate version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
     explain_says_what_would_change fit_finds_the_largest_batch gpus_are_listed timeline_is_written \
     timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place broken_pipe_is_quiet \

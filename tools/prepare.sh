@@ -45,10 +45,25 @@ $package=installed
     rm -f "$log"
 }
 
+# prepared FOLDER: whether it holds a plimsoll that runs, and is not ours to build in (another user's, a
+# file system mounted to be read). Says so where the sources are newer.
+prepared() {
+    folder=$root/$1
+    [ ! -w "$folder" ] && "$folder/plimsoll" --version >/dev/null 2>&1 || return 1
+    newer=$(find "$root/meson.build" "$root/include" "$root/src" "$root/cli" -type f \
+        -newer "$folder/plimsoll" 2>/dev/null | head -n 1)
+    [ -z "$newer" ] || echo "plimsoll: ${folder#"$root"/} cannot be written, and is older than the sources" >&2
+    return 0
+}
+
 # prepare_build FOLDER [meson options]: configured once, then built; quiet unless it fails.
 prepare_build() {
     folder=$root/$1
     shift
+    if [ -d "$folder" ] && [ ! -w "$folder" ]; then
+        echo "plimsoll: $folder cannot be written; build as its owner, or in a copy of the sources" >&2
+        exit 4
+    fi
     log=$(mktemp)
     if [ ! -f "$folder/build.ninja" ]; then
         echo "plimsoll: configuring ${folder#"$root"/}" >&2
@@ -66,6 +81,6 @@ prepare_build() {
         echo "plimsoll: the build in $folder failed" >&2
         exit 4
     fi
-    : >"$folder/.built"
+    [ -f "$folder/.built" ] || : >"$folder/.built"
     rm -f "$log"
 }

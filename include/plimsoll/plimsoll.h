@@ -15,9 +15,9 @@
  *     pl_model_close(&model);
  *
  * Ownership: what an open function gives, its close function takes back; close sets the pointer to
- * NULL and accepts NULL. Everything inside a report belongs to it.
- * Threads: one pl_model may be shared by threads that only estimate; a report belongs to one thread.
- * The library never prints, exits or aborts. Bytes are integers; what is unknown is PL_UNKNOWN. */
+ * NULL and accepts NULL. Everything inside a report belongs to it. Threads: one pl_model may be
+ * shared by threads that only estimate; a report belongs to one thread. The library never prints,
+ * exits or aborts. Bytes are integers; what is unknown is PL_UNKNOWN. */
 #ifndef PLIMSOLL_PLIMSOLL_H
 #define PLIMSOLL_PLIMSOLL_H
 
@@ -76,10 +76,10 @@ void pl_model_close(pl_model **model);
 
 /* A dimension left open at export. */
 typedef struct pl_symbol {
-    const char *name;        /* as the file has it: "s0" */
-    int64_t hint;            /* value at export, PL_UNKNOWN where the file has none */
-    int64_t least, most;     /* its range; INT64_MAX where open */
-    const char *role;        /* "batch", "seq" or "" */
+    const char *name;    /* as the file has it: "s0" */
+    int64_t hint;        /* value at export, PL_UNKNOWN where the file has none */
+    int64_t least, most; /* its range; INT64_MAX where open */
+    const char *role;    /* "batch", "seq" or "" */
 } pl_symbol;
 
 typedef struct pl_model_info {
@@ -112,23 +112,23 @@ typedef enum pl_loss { PL_LOSS_AUTO, PL_LOSS_CE, PL_LOSS_MSE, PL_LOSS_OWN, PL_LO
 typedef enum pl_parallel_kind { PL_ALONE, PL_DDP, PL_FSDP2 } pl_parallel_kind;
 
 typedef struct pl_job {
-    int64_t batch, seq;      /* PL_UNKNOWN (default): as exported */
-    pl_precision precision;  /* default: as exported */
-    const char *optimizer;   /* default "adamw"; pl_optimizer_name lists them; "none": no training */
-    pl_loss loss;            /* default: auto (own where the model returns a scalar, else ce) */
-    bool checkpoint;         /* default false: activation checkpointing of the repeated blocks */
-    int accumulate;          /* default 1: backward passes a step */
-    bool channels_last;      /* default false */
-    bool cudnn_benchmark;    /* default false */
-    const char *alloc_conf;  /* default NULL: as PYTORCH_CUDA_ALLOC_CONF */
+    int64_t batch, seq;     /* PL_UNKNOWN (default): as exported */
+    pl_precision precision; /* default: as exported */
+    const char *optimizer;  /* default "adamw"; pl_optimizer_name lists them; "none": no training */
+    pl_loss loss;           /* default: auto (own where the model returns a scalar, else ce) */
+    bool checkpoint;        /* default false: activation checkpointing of the repeated blocks */
+    int accumulate;         /* default 1: backward passes a step */
+    bool channels_last;     /* default false */
+    bool cudnn_benchmark;   /* default false */
+    const char *alloc_conf; /* default NULL: as PYTORCH_CUDA_ALLOC_CONF */
     pl_parallel_kind parallel; /* default: alone */
-    int world;               /* default 1: ranks */
-    int stage;               /* default 3: fsdp2 stage 3 reshards after forward, 2 does not */
-    bool parallel_mixed;     /* default false: fsdp2's bf16 parameters with fp32 reduction */
-    const char *gpu;         /* default "h200": a row of the catalogue */
-    const char *estimator;   /* default "sim" */
-    bool want_timeline;      /* default false: fill report->timeline */
-    bool want_alive;         /* default false: fill report->alive */
+    int world;                 /* default 1: ranks */
+    int stage;                 /* default 3: fsdp2 stage 3 reshards after forward, 2 does not */
+    bool parallel_mixed;       /* default false: fsdp2's bf16 parameters with fp32 reduction */
+    const char *gpu;           /* default "h200": a row of the catalogue */
+    const char *estimator;     /* default "sim" */
+    bool want_timeline;        /* default false: fill report->timeline */
+    bool want_alive;           /* default false: fill report->alive */
 } pl_job;
 
 void pl_job_default(pl_job *job);
@@ -146,21 +146,23 @@ bool pl_parallel_parse(const char *text, pl_job *job);
 /* ---- the catalogue of GPUs ---- */
 
 typedef struct pl_gpu {
-    const char *name;        /* "a100-40gb" */
-    const char *title;       /* "NVIDIA A100 40GB" */
-    int64_t capacity_bytes;  /* as nvidia-smi reports memory.total */
-    int cc_major, cc_minor;  /* compute capability */
-    int sms;                 /* streaming multiprocessors */
-    double bandwidth_gbps;   /* memory, GB/s */
+    const char *name;       /* "a100-40gb" */
+    const char *title;      /* "NVIDIA A100 40GB" */
+    int64_t capacity_bytes; /* as nvidia-smi reports memory.total */
+    int cc_major, cc_minor; /* compute capability */
+    int sms;                /* streaming multiprocessors */
+    double bandwidth_gbps;  /* memory, GB/s */
     /* dense peak rates, TFLOP/s; NAN where the card has no such unit */
     double fp32_tflops, tf32_tflops, fp16_tflops, bf16_tflops;
-    int64_t context_bytes;   /* CUDA context alone */
-    bool calibrated;         /* measured, not taken from data sheets */
-    const char *source;      /* where the figures come from */
+    int64_t context_bytes; /* CUDA context alone */
+    bool calibrated;       /* measured, not taken from data sheets */
+    const char *source;    /* where the figures come from */
 } pl_gpu;
 
-const pl_gpu *pl_gpu_at(size_t index);          /* NULL past the end */
-const pl_gpu *pl_gpu_find(const char *name);    /* NULL: unknown */
+const pl_gpu *pl_gpu_at(size_t index);       /* NULL past the end */
+const pl_gpu *pl_gpu_find(const char *name); /* NULL: unknown */
+/* What a process can have of it: the driver keeps a little of capacity_bytes. An assumption. */
+int64_t pl_gpu_usable(const pl_gpu *gpu);
 
 /* ---- reports ---- */
 
@@ -180,7 +182,12 @@ typedef enum pl_kind {
 const char *pl_kind_name(pl_kind kind); /* "weights", ... as in the JSON */
 
 typedef enum pl_phase {
-    PL_PHASE_LOAD, PL_PHASE_INPUT, PL_PHASE_FORWARD, PL_PHASE_BACKWARD, PL_PHASE_OPTIMIZER, PL_PHASES
+    PL_PHASE_LOAD,
+    PL_PHASE_INPUT,
+    PL_PHASE_FORWARD,
+    PL_PHASE_BACKWARD,
+    PL_PHASE_OPTIMIZER,
+    PL_PHASES
 } pl_phase;
 
 const char *pl_phase_name(pl_phase phase);
@@ -190,7 +197,7 @@ typedef struct pl_moment {
     int64_t allocated, reserved;
     int64_t kind[PL_FRAGMENTATION]; /* PL_WEIGHTS to PL_TEMPORARY; adds up to allocated */
     pl_phase phase;
-    int step;             /* from 0 */
+    int step; /* from 0 */
     const char *operator_name, *module;
 } pl_moment;
 
@@ -213,12 +220,12 @@ typedef struct pl_report {
     pl_phase peak_phase;
     int peak_step;
     const char *peak_operator, *peak_module;
-    bool fits;                                 /* high_bytes <= capacity and no out of memory */
-    bool out_of_memory;                        /* the card is too small; figures as if it were not */
-    int64_t retries;                           /* times its cache was given back to the driver */
-    int64_t batch, seq;                        /* as simulated; PL_UNKNOWN where not known */
-    int64_t events;                            /* allocations and frees simulated */
-    int64_t elapsed_us;                        /* simulation alone, graph already read */
+    bool fits;          /* high_bytes <= capacity and no out of memory */
+    bool out_of_memory; /* the card is too small; figures as if it were not */
+    int64_t retries;    /* times its cache was given back to the driver */
+    int64_t batch, seq; /* as simulated; PL_UNKNOWN where not known */
+    int64_t events;     /* allocations and frees simulated */
+    int64_t elapsed_us; /* simulation alone, graph already read */
     const char *const *unknown_operators;
     size_t unknown_count;
     const char *const *warnings;
@@ -233,18 +240,20 @@ typedef struct pl_report {
 pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job, pl_error *err);
 void pl_report_close(pl_report **report);
 
-/* The report as one JSON object, schema 1 (README, docs/formats). Owned by the report. NULL: no memory. */
+/* The report as one JSON object, schema 1 (README, docs/formats). Owned by the report. NULL: no
+ * memory. */
 const char *pl_report_json(pl_report *report, const pl_model *model);
 
 /* ---- decisions ---- */
 
 typedef struct pl_fit {
-    int64_t batch;           /* the largest that fits; 0: not even 1 */
+    int64_t batch;               /* the largest that fits; 0: not even 1 */
     int64_t high_at, high_above; /* high_bytes at batch and at batch + 1 */
-    int64_t tried;           /* simulations made */
+    int64_t tried;               /* simulations made */
 } pl_fit;
 
-/* The largest batch up to `most` whose high_bytes fit job->gpu; needs a model with a symbolic batch. */
+/* The largest batch up to `most` whose high_bytes fit job->gpu; needs a model with a symbolic
+ * batch. */
 pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *job, int64_t most,
                        pl_error *err);
 
@@ -255,8 +264,8 @@ typedef struct pl_trial {
     const char *id, *family, *source, *precision, *optimizer; /* "" where the file has none */
     int64_t measured_bytes;                                   /* peak_reserved + overhead */
     int64_t measured_allocated, measured_reserved, measured_overhead;
-    bool has_graph;      /* the folder holds the job's graph */
-    pl_status status;    /* of reading the graph and estimating; PL_MISSING where there is no graph */
+    bool has_graph;   /* the folder holds the job's graph */
+    pl_status status; /* of reading the graph and estimating; PL_MISSING where there is no graph */
     const char *message; /* why there is no estimate; "" with PL_OK */
     /* With PL_OK only: */
     int64_t peak_bytes, low_bytes, high_bytes, allocated_bytes, reserved_bytes, overhead_bytes;
@@ -282,9 +291,10 @@ typedef struct pl_evaluate_settings {
 
 void pl_evaluate_settings_default(pl_evaluate_settings *settings);
 
-/* Every job of a ground-truth file (JSON lines, plain or xz; docs/formats.md) through an estimator. The
- * graph of job ID is GRAPHS/ID.pt2 or GRAPHS/ID.json, either also with .xz behind it. settings: NULL for
- * defaults. A job that cannot be estimated is no failure: its trial says why. On failure *out is NULL. */
+/* Every job of a ground-truth file (JSON lines, plain or xz; docs/formats.md) through an estimator.
+ * The graph of job ID is GRAPHS/ID.pt2 or GRAPHS/ID.json, either also with .xz behind it. settings:
+ * NULL for defaults. A job that cannot be estimated is no failure: its trial says why. On failure
+ * *out is NULL. */
 pl_status pl_evaluate(pl_evaluation **out, const char *jobs, const char *graphs,
                       const pl_evaluate_settings *settings, pl_error *err);
 void pl_evaluation_close(pl_evaluation **evaluation);

@@ -1,5 +1,5 @@
-/* arena: see arena.h. Blocks double from 64 KiB to 8 MiB, so that a request makes few calls to calloc
- * and cost stays linear. */
+/* arena: see arena.h. Blocks double from 64 KiB to 8 MiB, so that a request makes few calls to
+ * calloc and cost stays linear. */
 #include "core/arena.h"
 
 #include <stdlib.h>

@@ -28,7 +28,8 @@ void pl_arena_reset(pl_arena *arena);
  * elements and updates *capacity, or NULL. Old room is not given back before the arena is. */
 void *pl_arena_grow(pl_arena *arena, void *array, size_t *capacity, size_t need, size_t size);
 
-/* For tests: every allocation fails after `count` more have succeeded; negative: never. Per thread. */
+/* For tests: every allocation fails after `count` more have succeeded; negative: never. Per thread.
+ */
 void pl_arena_fail_after(long count);
 
 #endif

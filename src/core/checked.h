@@ -16,7 +16,8 @@ static inline bool pl_mul_size(size_t a, size_t b, size_t *out) {
     return !__builtin_mul_overflow(a, b, out);
 }
 
-/* The next multiple of `step` at or above `value` (both non-negative, step > 0); INT64_MAX on overflow. */
+/* The next multiple of `step` at or above `value` (both non-negative, step > 0); INT64_MAX on
+ * overflow. */
 static inline int64_t pl_round_up(int64_t value, int64_t step) {
     int64_t up;
     if (!pl_add_i64(value, step - 1, &up)) return INT64_MAX;

@@ -13,8 +13,8 @@
 #define PL_PRINTF(f, a)
 #endif
 
-/* Fills *err (may be NULL) and returns code, so that `return pl_fail(err, ...)` reads well.
- * where: the file or the setting, may be NULL; position: byte offset in it, -1 where there is none. */
+/* Fills *err (may be NULL) and returns code, so that `return pl_fail(err, ...)` reads well. where:
+ * the file or the setting, may be NULL; position: byte offset in it, -1 where there is none. */
 pl_status pl_fail(pl_error *err, pl_status code, const char *where, int64_t position,
                   const char *format, ...) PL_PRINTF(5, 6);
 

@@ -1,4 +1,5 @@
-/* file: see file.h. POSIX: open, fstat, mmap. Left out: files that grow or shrink while they are read. */
+/* file: see file.h. POSIX: open, fstat, mmap. Left out: files that grow or shrink while they are
+ * read. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/file.h"
 

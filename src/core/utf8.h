@@ -1,5 +1,5 @@
-/* utf8: well-formed UTF-8 (Unicode 15, table 3-7; RFC 3629): no surrogates, no overlong forms, nothing above
- * U+10FFFF. */
+/* utf8: well-formed UTF-8 (Unicode 15, table 3-7; RFC 3629): no surrogates, no overlong forms,
+ * nothing above U+10FFFF. */
 #ifndef PL_CORE_UTF8_H
 #define PL_CORE_UTF8_H
 
@@ -7,8 +7,9 @@
 
 enum { PL_UTF8_MOST = 4 }; /* bytes of a sequence */
 
-/* Bytes of the sequence at `at`, of which `left` bytes (at least 1) may be read; 0 where it is malformed or cut
- * short. Text that ends in a 0 may be given PL_UTF8_MOST: the 0 is no continuation byte, nothing behind it is read. */
+/* Bytes of the sequence at `at`, of which `left` bytes (at least 1) may be read; 0 where it is
+ * malformed or cut short. Text that ends in a 0 may be given PL_UTF8_MOST: the 0 is no continuation
+ * byte, nothing behind it is read. */
 static inline size_t pl_utf8_length(const unsigned char *at, size_t left) {
     unsigned char c = at[0];
     size_t n = c < 0x80                 ? 1

@@ -1,13 +1,15 @@
-/* fit: the largest batch that fits, by doubling and then bisection on a symbolic graph, each step a simulation.
+/* fit: the largest batch that fits, by doubling and then bisection on a symbolic graph, each step a
+ * simulation.
  *
- * Memory grows with the batch in all but odd cases (an allocator's rounding, a workspace that a larger shape does
- * without), so the answer and the one above it are simulated, and what is told is what was seen. */
+ * Memory grows with the batch in all but odd cases (an allocator's rounding, a workspace that a
+ * larger shape does without), so the answer and the one above it are simulated, and what is told is
+ * what was seen. */
 #include <string.h>
 
 #include "core/error.h"
 
-static pl_status try_batch(const pl_model *model, pl_job *job, int64_t batch, pl_fit *fit, bool *fits, int64_t *high,
-                           pl_error *err) {
+static pl_status try_batch(const pl_model *model, pl_job *job, int64_t batch, pl_fit *fit,
+                           bool *fits, int64_t *high, pl_error *err) {
     pl_report *report = NULL;
     job->batch = batch;
     pl_status status = pl_estimate(&report, model, job, err);
@@ -19,7 +21,8 @@ static pl_status try_batch(const pl_model *model, pl_job *job, int64_t batch, pl
     return PL_OK;
 }
 
-pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, int64_t most, pl_error *err) {
+pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, int64_t most,
+                       pl_error *err) {
     *out = (pl_fit){.high_at = PL_UNKNOWN, .high_above = PL_UNKNOWN};
     const pl_model_info *info = pl_model_describe(model);
     const pl_symbol *batch = NULL;
@@ -28,7 +31,8 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
     if (!batch)
         return pl_fail(err, PL_USAGE, info->name, -1,
                        "the graph has a fixed batch; export it with a dynamic one: "
-                       "torch.export.export(model, args, dynamic_shapes={\"x\": {0: torch.export.Dim(\"batch\")}})");
+                       "torch.export.export(model, args, dynamic_shapes={\"x\": {0: "
+                       "torch.export.Dim(\"batch\")}})");
     pl_job job = *given;
     job.want_alive = job.want_timeline = false;
     int64_t least = batch->least > 1 ? batch->least : 1;
@@ -59,8 +63,10 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
         int64_t middle = good + (bad - good) / 2;
         status = try_batch(model, &job, middle, out, &fits, &high, err);
         if (status != PL_OK) return status;
-        if (fits) good = middle, out->high_at = high;
-        else bad = middle, out->high_above = high;
+        if (fits)
+            good = middle, out->high_at = high;
+        else
+            bad = middle, out->high_above = high;
     }
     out->batch = good;
     return PL_OK;

@@ -15,8 +15,6 @@
  * a few tens of nanoseconds. Memory is linear in live and cached blocks. */
 #include "device/allocator.h"
 
-#include <string.h>
-
 #include "core/checked.h"
 #include "device/addresses.h"
 

@@ -1,10 +1,11 @@
 /* simulate: see simulate.h.
  *
- * The overhead outside the allocator was measured on an H200 (driver 580.159.04, CUDA 13.0, PyTorch 2.11, cuDNN
- * 9.19; 2026-11-15) in fresh processes that did one thing each: the context alone 610 MiB; the first cuBLAS
- * product 66 MiB more, one on autograd's thread another 64, cublasLt 2 where cuDNN is not loaded; cuDNN's kernels 10
- * for forward and 8 more for backward. Elementwise kernels, attention's flash and memory-efficient kernels and optimizers add nothing.
- * Other cards: the catalogue's context and the same libraries, an assumption. */
+ * The overhead outside the allocator was measured on an H200 (driver 580.159.04, CUDA 13.0, PyTorch
+ * 2.11, cuDNN 9.19; 2026-11-15) in fresh processes that did one thing each: the context alone 610
+ * MiB; the first cuBLAS product 66 MiB more, one on autograd's thread another 64, cublasLt 2 where
+ * cuDNN is not loaded; cuDNN's kernels 10 for forward and 8 more for backward. Elementwise kernels,
+ * attention's flash and memory-efficient kernels and optimizers add nothing. Other cards: the
+ * catalogue's context and the same libraries, an assumption. */
 #include "device/simulate.h"
 
 #include <stdlib.h>
@@ -17,7 +18,8 @@ enum {
     BLAS_LT_MIB = 2,
     CUDNN_FORWARD_MIB = 10,
     CUDNN_BACKWARD_MIB = 8,
-    COMMUNICATION_MIB = 70, /* a process group's: hffsdp jobs hold 812 and 828 MiB where others hold 742 and 758 */
+    COMMUNICATION_MIB =
+        70, /* a process group's: hffsdp jobs hold 812 and 828 MiB where others hold 742 and 758 */
 };
 
 int64_t pl_overhead(const pl_gpu *gpu, const pl_tape *tape) {
@@ -30,8 +32,8 @@ int64_t pl_overhead(const pl_gpu *gpu, const pl_tape *tape) {
     return gpu->context_bytes + (mib << 20);
 }
 
-/* Threads a multiprocessor holds, by compute capability (CUDA C++ Programming Guide 13.0, table of technical
- * specifications). */
+/* Threads a multiprocessor holds, by compute capability (CUDA C++ Programming Guide 13.0, table of
+ * technical specifications). */
 static int threads_per_sm(const pl_gpu *gpu) {
     int cc = gpu->cc_major * 10 + gpu->cc_minor;
     if (cc == 75) return 1024;
@@ -129,7 +131,8 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
         }
         if (out->timeline) {
             int32_t event = tape->events[i];
-            note_moment(&p, event ? &tape->blocks[event > 0 ? event : -event] : NULL, &out->timeline[out->timeline_count++]);
+            note_moment(&p, event ? &tape->blocks[event > 0 ? event : -event] : NULL,
+                        &out->timeline[out->timeline_count++]);
         }
     }
     if (stats) {
@@ -140,6 +143,8 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
     }
     free(p.blocks);
     pl_allocator_close(&p.allocator);
-    if (failed) return pl_fail(err, PL_MISSING, graph->name, -1, "out of memory while simulating the allocator");
+    if (failed)
+        return pl_fail(err, PL_MISSING, graph->name, -1,
+                       "out of memory while simulating the allocator");
     return PL_OK;
 }

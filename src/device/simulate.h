@@ -8,8 +8,8 @@
 typedef struct pl_simulation {
     int64_t peak_allocated, peak_reserved, retries; /* bytes, bytes, times */
     bool out_of_memory;                             /* stopped where the card was full */
-    /* The first instant at which `allocated` had its peak. The cache is not given back, so the most that was reserved
-     * is what nvidia-smi shows then or soon after: */
+    /* The first instant at which `allocated` had its peak. The cache is not given back, so the most
+     * that was reserved is what nvidia-smi shows then or soon after: */
     size_t peak_event;
     int64_t kinds[PL_FRAGMENTATION]; /* allocated bytes by pl_kind */
     int64_t fragmentation;           /* peak_reserved less those */

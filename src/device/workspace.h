@@ -46,7 +46,8 @@ bool pl_workspace_rnn(const pl_rnn *rnn, int cc_major, int cc_minor, pl_rnn_memo
 
 /* ---- attention (workspace.c) ---- */
 
-/* Bytes held inside the kernel call beyond its outputs; 0 where none. relative_uncertainty may be NULL. */
+/* Bytes held inside the kernel call beyond its outputs; 0 where none. relative_uncertainty may be
+ * NULL. */
 int64_t pl_workspace_attention(const pl_attention *attention, bool backward, int cc_major,
                                int cc_minor, double *relative_uncertainty);
 

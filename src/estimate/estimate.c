@@ -1,9 +1,9 @@
 /* estimate: a model and a job in, a report out. One row an estimator; `sim` is the simulator.
  *
- * The graph with the job's batch becomes a tape (src/tape), the tape a memory curve (src/device); of the curve's
- * peak the report has the size, the kinds, the blocks alive and, from interval.c, how far off it may be. A job that
- * does not fit is simulated again on a card without limit, so that its figures are those it would need. Left out:
- * what compute and time a step takes. */
+ * The graph with the job's batch becomes a tape (src/tape), the tape a memory curve (src/device);
+ * of the curve's peak the report has the size, the kinds, the blocks alive and, from interval.c,
+ * how far off it may be. A job that does not fit is simulated again on a card without limit, so
+ * that its figures are those it would need. Left out: what compute and time a step takes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +19,11 @@ enum { STEPS = 3 }; /* the first makes the optimizer's state, the third settles 
 
 /* ---- names ---- */
 
-static const char *const kind_names[PL_KINDS] = {"weights", "gradients", "optimizer", "activations", "inputs",
-                                                 "workspace", "temporary", "fragmentation", "context"};
-static const char *const phase_names[PL_PHASES] = {"load", "input", "forward", "backward", "optimizer"};
+static const char *const kind_names[PL_KINDS] = {"weights",     "gradients",     "optimizer",
+                                                 "activations", "inputs",        "workspace",
+                                                 "temporary",   "fragmentation", "context"};
+static const char *const phase_names[PL_PHASES] = {"load", "input", "forward", "backward",
+                                                   "optimizer"};
 
 const char *pl_kind_name(pl_kind kind) {
     return kind < PL_KINDS ? kind_names[kind] : NULL;
@@ -44,17 +46,22 @@ typedef struct writer {
 
 static void warn(writer *w, const char *text) {
     char *copy = pl_arena_string(w->arena, text, strlen(text));
-    if (!copy) w->failed = true;
-    else if (w->count < MOST_WARNINGS) w->lines[w->count++] = copy;
+    if (!copy)
+        w->failed = true;
+    else if (w->count < MOST_WARNINGS)
+        w->lines[w->count++] = copy;
 }
 
 static void warn_unknown(writer *w, const pl_tape *tape) {
     if (!tape->unknown_count) return;
     char text[400];
-    int used = snprintf(text, sizeof text, "%zu operator%s without a rule, treated on the safe side:", tape->unknown_count,
-                        tape->unknown_count == 1 ? "" : "s");
+    int used =
+        snprintf(text, sizeof text,
+                 "%zu operator%s without a rule, treated on the safe side:", tape->unknown_count,
+                 tape->unknown_count == 1 ? "" : "s");
     for (size_t i = 0; i < tape->unknown_count && used > 0 && (size_t)used < sizeof text; i++)
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s", i ? "," : "", tape->unknown[i]);
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s", i ? "," : "",
+                         tape->unknown[i]);
     warn(w, text);
 }
 
@@ -91,12 +98,14 @@ static bool fill_alive(pl_report *report, const pl_tape *tape, const pl_graph *g
         const pl_tensor *tensor = block->tensor >= 0 ? &g->tensors[block->tensor] : NULL;
         const char *module = tensor ? owner_of(arena, tensor) : pl_node_module(g, block->node);
         const char *name = tensor && tensor->path ? tensor->path : "";
-        alive[n] = (pl_alive){.bytes = block->bytes,
-                              .kind = (pl_kind)block->kind,
-                              .born = (pl_phase)block->phase,
-                              .operator_name = block->what ? pl_arena_string(arena, block->what, strlen(block->what)) : "",
-                              .module = module ? pl_arena_string(arena, module, strlen(module)) : NULL,
-                              .tensor = pl_arena_string(arena, name, strlen(name))};
+        alive[n] = (pl_alive){
+            .bytes = block->bytes,
+            .kind = (pl_kind)block->kind,
+            .born = (pl_phase)block->phase,
+            .operator_name =
+                block->what ? pl_arena_string(arena, block->what, strlen(block->what)) : "",
+            .module = module ? pl_arena_string(arena, module, strlen(module)) : NULL,
+            .tensor = pl_arena_string(arena, name, strlen(name))};
         ok = alive[n].operator_name && alive[n].module && alive[n].tensor;
         n++;
     }
@@ -120,8 +129,8 @@ static bool copy_names(pl_report *report, const pl_tape *tape) {
     return unknown != NULL;
 }
 
-/* Strings of a timeline point into tape and graph: the model's stay, the tape's must be copied; operators repeat,
- * so a moment whose string is the one before it shares its copy. */
+/* Strings of a timeline point into tape and graph: the model's stay, the tape's must be copied;
+ * operators repeat, so a moment whose string is the one before it shares its copy. */
 static bool copy_timeline(pl_report *report, const pl_simulation *s) {
     pl_arena *arena = pl_report_arena(report);
     const char *last = NULL, *copy = "", *last_module = NULL, *module = "";
@@ -148,8 +157,16 @@ static int64_t share(int64_t bytes, double part) {
     return (int64_t)((double)bytes * part);
 }
 
-static bool fill(pl_report *report, const pl_job *job, const pl_gpu *gpu, const pl_graph *g, const pl_tape *tape,
-                 const pl_simulation *s, int64_t overhead, writer *w) {
+/* Whether the graph has symbols without a value at export: sizes that depend on data. */
+static bool open_sizes(const pl_graph *g) {
+    for (int32_t i = 0; i < g->symbol_count; i++)
+        if (g->symbols[i].hint == PL_UNKNOWN && g->symbols[i].role[0] == 0) return true;
+    return false;
+}
+
+static bool fill(pl_report *report, const pl_model *model, const pl_job *job, const pl_gpu *gpu,
+                 const pl_graph *g, const pl_tape *tape, const pl_simulation *s, int64_t overhead,
+                 writer *w) {
     report->gpu = gpu;
     report->estimator = "sim";
     report->allocated_bytes = s->peak_allocated;
@@ -167,24 +184,38 @@ static bool fill(pl_report *report, const pl_job *job, const pl_gpu *gpu, const 
                             .benchmark = job->cudnn_benchmark,
                             .parallel = job->parallel != PL_ALONE,
                             .calibrated = gpu->calibrated,
+                            .hidden = tape->hidden_branches || open_sizes(model->graph),
                             .unknown = (int)tape->unknown_count};
     pl_interval interval = pl_interval_of(&evidence);
     report->coverage = interval.coverage;
     report->low_bytes = report->peak_bytes - share(report->peak_bytes, interval.below);
     report->high_bytes = report->peak_bytes + share(report->peak_bytes, interval.above);
-    report->fits = !s->out_of_memory && report->high_bytes <= gpu->capacity_bytes;
+    report->fits = !s->out_of_memory && report->high_bytes <= pl_gpu_usable(gpu);
     int32_t event = tape->event_count ? tape->events[s->peak_event] : 0;
     const pl_tape_block *block = event ? &tape->blocks[event > 0 ? event : -event] : NULL;
     report->peak_phase = block ? (pl_phase)block->phase : PL_PHASE_LOAD;
     report->peak_step = block ? block->step : 0;
-    const char *what = block && block->what ? block->what : "", *module = block ? pl_node_module(g, block->node) : "";
+    const char *what = block && block->what ? block->what : "",
+               *module = block ? pl_node_module(g, block->node) : "";
     report->peak_operator = pl_arena_string(w->arena, what, strlen(what));
     report->peak_module = pl_arena_string(w->arena, module, strlen(module));
     warn_unknown(w, tape);
     for (size_t i = 0; i < tape->note_count; i++) warn(w, tape->notes[i]);
-    if (tape->incomplete) warn(w, "a checkpointed block could not be run again as it was: part of backward is missing");
-    if (!gpu->calibrated) warn(w, "this card was not measured: context and library workspaces are assumed, and the interval is wider");
-    if (s->out_of_memory) warn(w, "out of memory on this card; the figures are those of a card large enough");
+    if (tape->hidden_branches)
+        warn(w, "what runs inside torch.cond, map or scan is not seen: the peak may be far higher");
+    if (open_sizes(model->graph))
+        warn(w, "a size depends on the data (a mask, nonzero): it is taken as large as the largest "
+                "mask or input dimension");
+    if (gpu->cc_major < 8 && (job->precision == PL_BF16 || job->precision == PL_AMP_BF16))
+        warn(w, "this card has no bfloat16 units: PyTorch emulates it");
+    if (tape->incomplete)
+        warn(w,
+             "a checkpointed block could not be run again as it was: part of backward is missing");
+    if (!gpu->calibrated)
+        warn(w, "this card was not measured: context and library workspaces are assumed, and the "
+                "interval is wider");
+    if (s->out_of_memory)
+        warn(w, "out of memory on this card; the figures are those of a card large enough");
     const char **warnings = pl_arena_array(w->arena, w->count + 1, sizeof *warnings);
     if (!warnings || w->failed || !report->peak_operator || !report->peak_module) return false;
     memcpy(warnings, w->lines, w->count * sizeof *warnings);
@@ -195,8 +226,8 @@ static bool fill(pl_report *report, const pl_job *job, const pl_gpu *gpu, const 
     return !job->want_alive || fill_alive(report, tape, g, s->peak_event);
 }
 
-static pl_status simulate(pl_report *report, const pl_model *model, const pl_job *job, const pl_gpu *gpu, const pl_graph *g,
-                          pl_error *err) {
+static pl_status simulate(pl_report *report, const pl_model *model, const pl_job *job,
+                          const pl_gpu *gpu, const pl_graph *g, pl_error *err) {
     pl_training training = {.precision = job->precision,
                             .optimizer = job->optimizer,
                             .loss = job->loss,
@@ -211,7 +242,8 @@ static pl_status simulate(pl_report *report, const pl_model *model, const pl_job
                             .parallel_mixed = job->parallel_mixed};
     pl_allocator_settings settings;
     pl_allocator_settings_default(&settings);
-    pl_status status = job->alloc_conf ? pl_allocator_settings_parse(&settings, job->alloc_conf, err) : PL_OK;
+    pl_status status =
+        job->alloc_conf ? pl_allocator_settings_parse(&settings, job->alloc_conf, err) : PL_OK;
     if (status != PL_OK) return status;
     pl_tape_device device = pl_tape_device_of(gpu);
     pl_tape *tape = NULL;
@@ -219,16 +251,19 @@ static pl_status simulate(pl_report *report, const pl_model *model, const pl_job
     if (status != PL_OK) return status;
     int64_t overhead = pl_overhead(gpu, tape);
     settings.total_bytes = gpu->capacity_bytes;
-    settings.device_bytes = gpu->capacity_bytes > overhead ? gpu->capacity_bytes - overhead : 1;
+    int64_t usable = pl_gpu_usable(gpu);
+    settings.device_bytes = usable > overhead ? usable - overhead : 1;
     pl_simulation s;
     status = pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
-    if (status == PL_OK && s.out_of_memory) { /* what it would take: the same on a card without end */
+    if (status == PL_OK &&
+        s.out_of_memory) { /* what it would take: the same on a card without end */
         settings.device_bytes = settings.total_bytes = 0;
-        status = pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
+        status =
+            pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
         s.out_of_memory = true;
     }
     writer w = {.arena = pl_report_arena(report)};
-    if (status == PL_OK && !fill(report, job, gpu, g, tape, &s, overhead, &w))
+    if (status == PL_OK && !fill(report, model, job, gpu, g, tape, &s, overhead, &w))
         status = pl_fail(err, PL_MISSING, g->name, -1, "out of memory");
     pl_tape_close(&tape);
     return status;
@@ -244,12 +279,18 @@ const char *pl_estimator_name(size_t index) {
 
 static pl_status check_job(const pl_job *job, const pl_gpu **gpu, pl_error *err) {
     *gpu = pl_gpu_find(job->gpu ? job->gpu : "h200");
-    if (!*gpu) return pl_fail(err, PL_USAGE, "--gpu", -1, "no card \"%s\" in the catalogue; `plimsoll gpus` lists it", job->gpu);
+    if (!*gpu)
+        return pl_fail(err, PL_USAGE, "--gpu", -1,
+                       "no card \"%s\" in the catalogue; `plimsoll gpus` lists it", job->gpu);
     bool known = false;
-    for (size_t i = 0; pl_estimator_name(i); i++) known |= job->estimator && strcmp(job->estimator, pl_estimator_name(i)) == 0;
-    if (!known) return pl_fail(err, PL_USAGE, "--estimator", -1, "no estimator \"%s\"", job->estimator ? job->estimator : "");
+    for (size_t i = 0; pl_estimator_name(i); i++)
+        known |= job->estimator && strcmp(job->estimator, pl_estimator_name(i)) == 0;
+    if (!known)
+        return pl_fail(err, PL_USAGE, "--estimator", -1, "no estimator \"%s\"",
+                       job->estimator ? job->estimator : "");
     if (job->accumulate < 1 || job->accumulate > 4096)
-        return pl_fail(err, PL_USAGE, "--accumulate", -1, "%d is not between 1 and 4096", job->accumulate);
+        return pl_fail(err, PL_USAGE, "--accumulate", -1, "%d is not between 1 and 4096",
+                       job->accumulate);
     return PL_OK;
 }
 
@@ -265,7 +306,8 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     status = pl_model_graph(model, job, &g, &owned, &batch, &seq, err);
     if (status != PL_OK) return status;
     pl_report *report = pl_report_new(model->settings.memory_limit);
-    status = report ? simulate(report, model, job, gpu, g, err) : pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    status = report ? simulate(report, model, job, gpu, g, err)
+                    : pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     if (owned) pl_graph_close(&g);
     if (status != PL_OK) {
         pl_report_close(&report);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { DEPTH_LIMIT = 64, MOST_THREADS = 256 };
@@ -327,6 +328,9 @@ pl_status pl_evaluate(pl_evaluation **out, const char *jobs, const char *graphs,
     pl_evaluate_settings_default(&standard);
     if (!settings) settings = &standard;
     int64_t start = pl_now_us();
+    struct stat folder;
+    if (stat(graphs, &folder) != 0 || !S_ISDIR(folder.st_mode))
+        return pl_fail(err, PL_INPUT, graphs, -1, "no such folder");
     char *bytes;
     size_t size;
     pl_status status = pl_packed_read(&bytes, &size, jobs, file_limit, err);

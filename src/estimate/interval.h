@@ -6,16 +6,18 @@
 
 /* What an estimate rests on. */
 typedef struct pl_evidence {
-    bool convolutions;   /* cuDNN convolutions: workspaces fitted, not computed */
-    bool recurrent;      /* cuDNN recurrent layers: the same */
-    bool benchmark;      /* cudnn.benchmark: plans tried at run time */
-    bool parallel;       /* DDP or FSDP2 */
-    bool calibrated;     /* a card that was measured */
-    int unknown;         /* operators without a rule */
+    bool convolutions; /* cuDNN convolutions: workspaces fitted, not computed */
+    bool recurrent;    /* cuDNN recurrent layers: the same */
+    bool benchmark;    /* cudnn.benchmark: plans tried at run time */
+    bool parallel;     /* DDP or FSDP2 */
+    bool calibrated;   /* a card that was measured */
+    bool hidden;         /* branches whose operators are not seen, sizes that depend on data */
+    int unknown;       /* operators without a rule */
 } pl_evidence;
 
 typedef struct pl_interval {
-    double below, above; /* shares of the peak: low = peak * (1 - below), high = peak * (1 + above) */
+    double below,
+        above; /* shares of the peak: low = peak * (1 - below), high = peak * (1 + above) */
     double coverage;
 } pl_interval;
 

@@ -1,5 +1,6 @@
-/* job: the settings of a job, their defaults and their names, as the public header gives them. Names are those of
- * the command's options. Left out: optimizers' and estimators' names, which stand in their own tables. */
+/* job: the settings of a job, their defaults and their names, as the public header gives them.
+ * Names are those of the command's options. Left out: optimizers' and estimators' names, which
+ * stand in their own tables. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ void pl_job_default(pl_job *job) {
                     .estimator = "sim"};
 }
 
-static const char *const precisions[] = {"as-exported", "fp32", "tf32", "bf16", "fp16", "amp-bf16", "amp-fp16"};
+static const char *const precisions[] = {"as-exported", "fp32",     "tf32",    "bf16",
+                                         "fp16",        "amp-bf16", "amp-fp16"};
 static const char *const losses[] = {"auto", "ce", "mse", "own", "none"};
 
 /* The place of name in names, or -1. */
@@ -45,11 +47,13 @@ bool pl_loss_parse(const char *name, pl_loss *out) {
 }
 
 bool pl_parallel_parse(const char *text, pl_job *job) {
-    pl_parallel_kind kind = strncmp(text, "ddp:", 4) == 0 ? PL_DDP : strncmp(text, "fsdp2:", 6) == 0 ? PL_FSDP2 : PL_ALONE;
+    pl_parallel_kind kind = strncmp(text, "ddp:", 4) == 0     ? PL_DDP
+                            : strncmp(text, "fsdp2:", 6) == 0 ? PL_FSDP2
+                                                              : PL_ALONE;
     if (kind == PL_ALONE) return false;
     char *end;
     long world = strtol(strchr(text, ':') + 1, &end, 10);
-    if (end == strchr(text, ':') + 1 || world < 1 || world > 1 << 16) return false;
+    if (end == strchr(text, ':') + 1 || world < 1 || world > 1 << 14) return false;
     long stage = 3;
     bool mixed = false;
     if (kind == PL_FSDP2 && end[0] == ':' && (end[1] == '2' || end[1] == '3')) {

@@ -1,5 +1,5 @@
-/* model: see model.h. Batch and sequence are named by the importer (a symbol's role) where the export left them
- * open; in a static graph they are the first two sizes of the first input. */
+/* model: see model.h. Batch and sequence are named by the importer (a symbol's role) where the
+ * export left them open; in a static graph they are the first two sizes of the first input. */
 #include "estimate/model.h"
 
 #include <stdlib.h>
@@ -25,13 +25,29 @@ static int64_t hint_of(const pl_symbol *symbol) {
     return symbol->hint != PL_UNKNOWN ? symbol->hint : symbol->least;
 }
 
+/* A length for what depends on data: as long as the largest mask or input dimension could make it.
+ */
+static int64_t open_length(const pl_graph *g, const pl_symbol *symbol) {
+    int64_t most = symbol->least > 1 ? symbol->least : 1;
+    for (int32_t i = 0; i < g->tensor_count; i++) {
+        const pl_tensor *t = &g->tensors[i];
+        if (t->dtype == PL_DT_BOOL && t->dims > 0 && pl_tensor_elements(t) > most &&
+            pl_tensor_elements(t) < (int64_t)1 << 40)
+            most = pl_tensor_elements(t);
+        for (int k = 0; t->role == PL_ROLE_INPUT && k < t->dims; k++)
+            if (t->sizes[k] > most) most = t->sizes[k];
+    }
+    return most < symbol->most ? most : symbol->most;
+}
+
 /* Batch and sequence of the graph as it was exported. */
 static void find_shape(const pl_graph *g, int64_t *batch, int64_t *seq) {
     *batch = *seq = PL_UNKNOWN;
     for (int32_t i = 0; i < g->input_count; i++) {
         const pl_tensor *in = &g->tensors[g->inputs[i]];
         if (*batch == PL_UNKNOWN && in->dims > 0) *batch = in->sizes[0];
-        if (*seq == PL_UNKNOWN && in->dims == 2 && !pl_dtype_is_float(in->dtype)) *seq = in->sizes[1];
+        if (*seq == PL_UNKNOWN && in->dims == 2 && !pl_dtype_is_float(in->dtype))
+            *seq = in->sizes[1];
     }
     const pl_symbol *b = symbol_of_role(g, "batch"), *s = symbol_of_role(g, "seq");
     if (b) *batch = hint_of(b);
@@ -60,8 +76,8 @@ static void describe(pl_model *model) {
     find_shape(g, &info->batch, &info->seq);
 }
 
-static pl_status finish_open(pl_model **out, pl_graph *graph, const pl_model_settings *settings, pl_status status,
-                             pl_error *err) {
+static pl_status finish_open(pl_model **out, pl_graph *graph, const pl_model_settings *settings,
+                             pl_status status, pl_error *err) {
     *out = NULL;
     if (status != PL_OK) return status;
     pl_model *model = calloc(1, sizeof *model);
@@ -70,14 +86,17 @@ static pl_status finish_open(pl_model **out, pl_graph *graph, const pl_model_set
         return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     }
     model->graph = graph;
-    if (settings) model->settings = *settings;
-    else pl_model_settings_default(&model->settings);
+    if (settings)
+        model->settings = *settings;
+    else
+        pl_model_settings_default(&model->settings);
     describe(model);
     *out = model;
     return PL_OK;
 }
 
-pl_status pl_model_open(pl_model **out, const char *path, const pl_model_settings *settings, pl_error *err) {
+pl_status pl_model_open(pl_model **out, const char *path, const pl_model_settings *settings,
+                        pl_error *err) {
     pl_graph *graph = NULL;
     pl_status status = pl_import_file(&graph, path, settings, err);
     return finish_open(out, graph, settings, status, err);
@@ -101,33 +120,40 @@ const pl_model_info *pl_model_describe(const pl_model *model) {
     return &model->info;
 }
 
-static pl_status refuse(pl_error *err, const char *option, const char *what, int64_t asked, int64_t has) {
+static pl_status refuse(pl_error *err, const char *option, const char *what, int64_t asked,
+                        int64_t has) {
     if (has == PL_UNKNOWN)
-        return pl_fail(err, PL_USAGE, option, -1, "the graph has no %s dimension that could be %lld", what, (long long)asked);
-    return pl_fail(err, PL_USAGE, option, -1,
-                   "the graph was exported for a %s of %lld alone; to ask for another, export it with a dynamic one: "
-                   "torch.export.export(model, args, dynamic_shapes={\"x\": {%d: torch.export.Dim(\"%s\")}})",
-                   what, (long long)has, strcmp(what, "batch") == 0 ? 0 : 1, what);
+        return pl_fail(err, PL_USAGE, option, -1,
+                       "the graph has no %s dimension that could be %lld", what, (long long)asked);
+    return pl_fail(
+        err, PL_USAGE, option, -1,
+        "the graph was exported for a %s of %lld alone; to ask for another, export it with a "
+        "dynamic one: "
+        "torch.export.export(model, args, dynamic_shapes={\"x\": {%d: torch.export.Dim(\"%s\")}})",
+        what, (long long)has, strcmp(what, "batch") == 0 ? 0 : 1, what);
 }
 
-pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned, int64_t *batch,
-                         int64_t *seq, pl_error *err) {
+pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
+                         int64_t *batch, int64_t *seq, pl_error *err) {
     const pl_graph *g = model->graph;
     *out = model->graph;
     *owned = false;
     *batch = model->info.batch;
     *seq = model->info.seq;
     const pl_symbol *b = symbol_of_role(g, "batch"), *s = symbol_of_role(g, "seq");
-    if (job->batch != PL_UNKNOWN && !b && job->batch != *batch) return refuse(err, "--batch", "batch", job->batch, *batch);
-    if (job->seq != PL_UNKNOWN && !s && job->seq != *seq) return refuse(err, "--seq", "seq", job->seq, *seq);
+    if (job->batch != PL_UNKNOWN && !b && job->batch != *batch)
+        return refuse(err, "--batch", "batch", job->batch, *batch);
+    if (job->seq != PL_UNKNOWN && !s && job->seq != *seq)
+        return refuse(err, "--seq", "seq", job->seq, *seq);
     if (g->symbol_count == 0) return PL_OK;
     int64_t *values = calloc((size_t)g->symbol_count, sizeof *values);
     if (!values) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     for (int32_t i = 0; i < g->symbol_count; i++) {
         const pl_symbol *symbol = &g->symbols[i];
-        values[i] = symbol == b && job->batch != PL_UNKNOWN ? job->batch
-                    : symbol == s && job->seq != PL_UNKNOWN ? job->seq
-                                                            : hint_of(symbol);
+        values[i] = symbol == b && job->batch != PL_UNKNOWN              ? job->batch
+                    : symbol == s && job->seq != PL_UNKNOWN              ? job->seq
+                    : symbol->hint == PL_UNKNOWN && symbol->role[0] == 0 ? open_length(g, symbol)
+                                                                         : hint_of(symbol);
         if (symbol == b) *batch = values[i];
         if (symbol == s) *seq = values[i];
     }

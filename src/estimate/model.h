@@ -10,8 +10,9 @@ struct pl_model {
     pl_model_settings settings;
 };
 
-/* The graph for a job's batch and sequence: the model's own (then *owned is false), or one bound to the
- * values asked for, to be closed. *batch, *seq: what it stands for, PL_UNKNOWN where not known. */
+/* The graph for a job's batch and sequence: the model's own (then *owned is false), or one bound to
+ * the values asked for, to be closed. *batch, *seq: what it stands for, PL_UNKNOWN where not known.
+ */
 pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
                          int64_t *batch, int64_t *seq, pl_error *err);
 

@@ -4,7 +4,6 @@
 #include "graph/expr.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/checked.h"

@@ -1,7 +1,7 @@
 /* graph: see graph.h. The types and their sizes, arguments by name, and binding.
  *
- * Types as c10/core/ScalarType.h sizes them (PyTorch 2.11). Binding copies what has symbols in it and shares the
- * rest. Left out: types of less than a byte and quantized ones. */
+ * Types as c10/core/ScalarType.h sizes them (PyTorch 2.11). Binding copies what has symbols in it
+ * and shares the rest. Left out: types of less than a byte and quantized ones. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -13,24 +13,12 @@ static const struct dtype {
     uint8_t size; /* bytes an element; 0: no such type */
     bool is_float;
 } dtypes[PL_DT_COUNT] = {
-    [PL_DT_UNKNOWN] = {0, false},
-    [PL_DT_U8] = {1, false},
-    [PL_DT_I8] = {1, false},
-    [PL_DT_I16] = {2, false},
-    [PL_DT_I32] = {4, false},
-    [PL_DT_I64] = {8, false},
-    [PL_DT_F16] = {2, true},
-    [PL_DT_F32] = {4, true},
-    [PL_DT_F64] = {8, true},
-    [PL_DT_C32] = {4, true},
-    [PL_DT_C64] = {8, true},
-    [PL_DT_C128] = {16, true},
-    [PL_DT_BOOL] = {1, false},
-    [PL_DT_BF16] = {2, true},
-    [PL_DT_U16] = {2, false},
-    [PL_DT_F8E4M3FN] = {1, true},
-    [PL_DT_F8E5M2] = {1, true},
-    [PL_DT_F8E4M3FNUZ] = {1, true},
+    [PL_DT_UNKNOWN] = {0, false},   [PL_DT_U8] = {1, false},    [PL_DT_I8] = {1, false},
+    [PL_DT_I16] = {2, false},       [PL_DT_I32] = {4, false},   [PL_DT_I64] = {8, false},
+    [PL_DT_F16] = {2, true},        [PL_DT_F32] = {4, true},    [PL_DT_F64] = {8, true},
+    [PL_DT_C32] = {4, true},        [PL_DT_C64] = {8, true},    [PL_DT_C128] = {16, true},
+    [PL_DT_BOOL] = {1, false},      [PL_DT_BF16] = {2, true},   [PL_DT_U16] = {2, false},
+    [PL_DT_F8E4M3FN] = {1, true},   [PL_DT_F8E5M2] = {1, true}, [PL_DT_F8E4M3FNUZ] = {1, true},
     [PL_DT_F8E5M2FNUZ] = {1, true},
 };
 

@@ -1,7 +1,8 @@
 /* graph: a model's forward pass as a list of operators on tensors, in the order they run.
  *
- * An importer fills it once; tape and features read it. Sizes may be symbolic (exported with a dynamic
- * batch): pl_graph_bind makes a copy with every size a number. Everything lives in the graph's arena.
+ * An importer fills it once; tape and features read it. Sizes may be symbolic (exported with a
+ * dynamic batch): pl_graph_bind makes a copy with every size a number. Everything lives in the
+ * graph's arena.
  *
  * Left out: data-dependent control flow. Subgraphs that only wrap (wrap_with_set_grad_enabled,
  * wrap_with_autocast) are inlined by the importer; others stay one unknown node. */
@@ -13,32 +14,49 @@
 
 /* As torch/_export/serde/schema.py numbers them (schema 8). */
 typedef enum pl_dtype {
-    PL_DT_UNKNOWN = 0, PL_DT_U8 = 1, PL_DT_I8 = 2, PL_DT_I16 = 3, PL_DT_I32 = 4, PL_DT_I64 = 5,
-    PL_DT_F16 = 6, PL_DT_F32 = 7, PL_DT_F64 = 8, PL_DT_C32 = 9, PL_DT_C64 = 10, PL_DT_C128 = 11,
-    PL_DT_BOOL = 12, PL_DT_BF16 = 13, PL_DT_U16 = 28, PL_DT_F8E4M3FN = 29, PL_DT_F8E5M2 = 30,
-    PL_DT_F8E4M3FNUZ = 31, PL_DT_F8E5M2FNUZ = 32, PL_DT_COUNT = 64
+    PL_DT_UNKNOWN = 0,
+    PL_DT_U8 = 1,
+    PL_DT_I8 = 2,
+    PL_DT_I16 = 3,
+    PL_DT_I32 = 4,
+    PL_DT_I64 = 5,
+    PL_DT_F16 = 6,
+    PL_DT_F32 = 7,
+    PL_DT_F64 = 8,
+    PL_DT_C32 = 9,
+    PL_DT_C64 = 10,
+    PL_DT_C128 = 11,
+    PL_DT_BOOL = 12,
+    PL_DT_BF16 = 13,
+    PL_DT_U16 = 28,
+    PL_DT_F8E4M3FN = 29,
+    PL_DT_F8E5M2 = 30,
+    PL_DT_F8E4M3FNUZ = 31,
+    PL_DT_F8E5M2FNUZ = 32,
+    PL_DT_COUNT = 64
 } pl_dtype;
 
-int pl_dtype_size(pl_dtype dtype);         /* bytes an element; 0: unknown */
-bool pl_dtype_is_float(pl_dtype dtype);    /* floating point or complex: can need a gradient */
-bool pl_dtype_is_half(pl_dtype dtype);     /* float16 or bfloat16 */
+int pl_dtype_size(pl_dtype dtype);      /* bytes an element; 0: unknown */
+bool pl_dtype_is_float(pl_dtype dtype); /* floating point or complex: can need a gradient */
+bool pl_dtype_is_half(pl_dtype dtype);  /* float16 or bfloat16 */
 
 enum { PL_MAX_DIMS = 16 };
 
 /* What a tensor is to the model. */
 typedef enum pl_role {
-    PL_ROLE_VALUE,     /* made by a node */
+    PL_ROLE_VALUE, /* made by a node */
     PL_ROLE_PARAMETER,
     PL_ROLE_BUFFER,
-    PL_ROLE_CONSTANT,  /* a tensor lifted from the code */
+    PL_ROLE_CONSTANT, /* a tensor lifted from the code */
     PL_ROLE_INPUT,
 } pl_role;
 
-typedef struct pl_expr pl_expr; /* graph/expr.h; NULL in *_expr arrays: the number beside it holds */
+typedef struct pl_expr
+    pl_expr; /* graph/expr.h; NULL in *_expr arrays: the number beside it holds */
 
 typedef struct pl_tensor {
-    const char *name;         /* as in the file: "p_fc_weight", "linear_3" */
-    const char *path;         /* parameters and buffers: "layers.0.fc.weight"; else NULL */
+    const char *name; /* as in the file: "p_fc_weight", "linear_3" */
+    const char *path; /* parameters and buffers: "layers.0.fc.weight"; else NULL */
     pl_dtype dtype;
     pl_role role;
     bool requires_grad;       /* as the file says; true of parameters only, in practice */
@@ -48,8 +66,8 @@ typedef struct pl_tensor {
     int64_t offset;           /* in its storage, elements; files of PyTorch 2.6 always say 0 */
     const pl_expr *const *size_expr, *const *stride_expr; /* [dims] or NULL: no symbol in them */
     const pl_expr *offset_expr;                           /* NULL: offset holds */
-    int32_t producer;         /* node, or -1 */
-    int32_t tied;             /* parameters: the one that it is another name of (tied weights), or -1 */
+    int32_t producer;                                     /* node, or -1 */
+    int32_t tied; /* parameters: the one that it is another name of (tied weights), or -1 */
 } pl_tensor;
 
 typedef enum pl_arg_kind {
@@ -64,13 +82,14 @@ typedef enum pl_arg_kind {
     PL_ARG_BOOLS,   /* .ints, 0 or 1 */
     PL_ARG_DTYPE,   /* .i, a pl_dtype */
     PL_ARG_STRING,  /* .s */
-    PL_ARG_OTHER,   /* device, layout, memory format (.i holds the enum where there is one), graphs, objects */
+    PL_ARG_OTHER,   /* device, layout, memory format (.i holds the enum where there is one), graphs,
+                       objects */
 } pl_arg_kind;
 
 typedef struct pl_arg {
     const char *name; /* "self", "weight"; "" where the file has none */
     pl_arg_kind kind;
-    uint32_t count;   /* of list, ints, floats */
+    uint32_t count; /* of list, ints, floats */
     union {
         int32_t tensor;
         int32_t *list;
@@ -93,15 +112,20 @@ typedef struct pl_module {
 } pl_module;
 
 /* An autocast region of the model's own code; the job's precision says nothing inside one. */
-typedef enum pl_autocast { PL_AUTOCAST_JOB, PL_AUTOCAST_OFF, PL_AUTOCAST_BF16, PL_AUTOCAST_F16 } pl_autocast;
+typedef enum pl_autocast {
+    PL_AUTOCAST_JOB,
+    PL_AUTOCAST_OFF,
+    PL_AUTOCAST_BF16,
+    PL_AUTOCAST_F16
+} pl_autocast;
 
 typedef struct pl_node {
     const char *target; /* without "torch.ops.": "aten.add.Tensor" */
     pl_arg *args;
-    int32_t *outputs;   /* tensors; -1: an output that is no tensor, or not used */
+    int32_t *outputs; /* tensors; -1: an output that is no tensor, or not used */
     uint32_t arg_count, output_count;
-    int32_t module;     /* index, or -1 */
-    bool no_grad;       /* ran under torch.no_grad */
+    int32_t module; /* index, or -1 */
+    bool no_grad;   /* ran under torch.no_grad */
     bool output_is_list;
     uint8_t autocast;   /* a pl_autocast */
     const char *source; /* innermost line of the stack trace, or "": for people */
@@ -118,8 +142,8 @@ typedef struct pl_graph {
     int32_t *inputs;  /* user inputs, tensor ids */
     int32_t *outputs; /* user outputs, tensor ids; -1: not a tensor */
     int32_t input_count, output_count;
-    /* Buffers that the model changes: pairs (buffer, value copied into it at the end). Graphs exported for
-     * training instead hold copy_ / in-place nodes. */
+    /* Buffers that the model changes: pairs (buffer, value copied into it at the end). Graphs
+     * exported for training instead hold copy_ / in-place nodes. */
     int32_t (*mutations)[2];
     int32_t mutation_count;
     pl_symbol *symbols;
@@ -133,7 +157,8 @@ typedef struct pl_graph {
 const pl_arg *pl_node_arg(const pl_node *node, const char *name);
 /* Its tensor id, -1 where there is none. */
 int32_t pl_node_tensor(const pl_node *node, const char *name);
-int64_t pl_node_int(const pl_node *node, const char *name, int64_t otherwise); /* int, bool or dtype */
+int64_t pl_node_int(const pl_node *node, const char *name,
+                    int64_t otherwise); /* int, bool or dtype */
 double pl_node_float(const pl_node *node, const char *name, double otherwise); /* float or int */
 
 /* Path of the module that a node ran in; "" for the model itself and for node -1. */
@@ -142,15 +167,17 @@ const char *pl_node_module(const pl_graph *graph, int32_t node);
 /* Elements of a tensor; INT64_MAX when the product does not fit. */
 int64_t pl_tensor_elements(const pl_tensor *tensor);
 
-/* Whether sizes and strides are not negative and the storage up to the last element has at most PL_MAX_BYTES
- * bytes, so that sums of a few such sizes cannot overflow. */
+/* Whether sizes and strides are not negative and the storage up to the last element has at most
+ * PL_MAX_BYTES bytes, so that sums of a few such sizes cannot overflow. */
 #define PL_MAX_BYTES (INT64_C(1) << 56)
 bool pl_tensor_fits(const pl_tensor *tensor);
 
-/* A copy of graph with each symbol given a value: values[i] for symbols[i]. The copy shares names and nodes
- * with the original, which must outlive it, and has its own arena; close with pl_graph_close.
- * Fails with PL_USAGE where a value is out of range or an expression cannot be evaluated. */
-pl_status pl_graph_bind(pl_graph **out, const pl_graph *graph, const int64_t *values, pl_error *err);
+/* A copy of graph with each symbol given a value: values[i] for symbols[i]. The copy shares names
+ * and nodes with the original, which must outlive it, and has its own arena; close with
+ * pl_graph_close. Fails with PL_USAGE where a value is out of range or an expression cannot be
+ * evaluated. */
+pl_status pl_graph_bind(pl_graph **out, const pl_graph *graph, const int64_t *values,
+                        pl_error *err);
 void pl_graph_close(pl_graph **graph);
 
 #endif

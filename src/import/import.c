@@ -2,8 +2,6 @@
  * out: every other format, which is refused with what was expected. */
 #include "import/import.h"
 
-#include <string.h>
-
 #include "core/file.h"
 #include "import/pt2.h"
 #include "import/zip.h"

@@ -1,8 +1,10 @@
-/* pt2: see pt2.h. The whole of a model.json: what the readers of its parts share, the signature that tells inputs,
- * parameters and buffers apart, symbols and their ranges, and the checks that make a graph sound.
+/* pt2: see pt2.h. The whole of a model.json: what the readers of its parts share, the signature
+ * that tells inputs, parameters and buffers apart, symbols and their ranges, and the checks that
+ * make a graph sound.
  *
- * Rules: torch/_export/serde/schema.py (8.0 to 8.17). Nodes are pt2_graph.c's, arguments and sizes pt2_args.c's,
- * modules and lines of code pt2_module.c's. Left out: weights, and what training does not need of the signature. */
+ * Rules: torch/_export/serde/schema.py (8.0 to 8.17). Nodes are pt2_graph.c's, arguments and sizes
+ * pt2_args.c's, modules and lines of code pt2_module.c's. Left out: weights, and what training does
+ * not need of the signature. */
 #include "import/pt2.h"
 
 #include <stdarg.h>

@@ -1,7 +1,7 @@
-/* zip: see zip.h. Every offset and size of the archive is checked against its end before it is used. */
+/* zip: see zip.h. Every offset and size of the archive is checked against its end before it is
+ * used. */
 #include "import/zip.h"
 
-#include <string.h>
 #include <zlib.h>
 
 enum {

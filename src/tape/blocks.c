@@ -1,10 +1,12 @@
 /* blocks: see blocks.h.
  *
- * A block is a module that has children of its own and whose path ends in a number, where it stands in a
- * ModuleList, or beside another of the same type (layers.0, layers.1, ...): what Hugging Face's
- * gradient_checkpointing_enable, a hand-written checkpoint over the layers, and fully_shard on each layer take.
+ * A block is a module that has children of its own and whose path ends in a number, where it stands
+ * in a ModuleList, or beside another of the same type (layers.0, layers.1, ...): what Hugging
+ * Face's gradient_checkpointing_enable, a hand-written checkpoint over the layers, and fully_shard
+ * on each layer take.
  *
- * Left out: blocks inside blocks (the outermost counts), and models whose repeated parts have names of their own. */
+ * Left out: blocks inside blocks (the outermost counts), and models whose repeated parts have names
+ * of their own. */
 #include "tape/blocks.h"
 
 #include <string.h>
@@ -25,8 +27,9 @@ static bool has_sibling(const pl_graph *g, int32_t m) {
     size_t stem = (size_t)(digits - path);
     for (int32_t i = 0; i < g->module_count; i++) {
         const char *other = g->modules[i].path, *number = trailing_number(other);
-        if (i != m && number && (size_t)(number - other) == stem && strncmp(path, other, stem) == 0 &&
-            strcmp(path, other) != 0 && strcmp(g->modules[m].type, g->modules[i].type) == 0)
+        if (i != m && number && (size_t)(number - other) == stem &&
+            strncmp(path, other, stem) == 0 && strcmp(path, other) != 0 &&
+            strcmp(g->modules[m].type, g->modules[i].type) == 0)
             return true;
     }
     return false;
@@ -37,7 +40,8 @@ static bool in_module_list(const pl_graph *g, int32_t m) {
     const char *path = g->modules[m].path, *digits = trailing_number(path);
     size_t stem = digits > path ? (size_t)(digits - path) - 1 : 0;
     int32_t parent = g->modules[m].parent;
-    return stem > 0 && (parent < 0 || strlen(g->modules[parent].path) != stem || strncmp(g->modules[parent].path, path, stem) != 0);
+    return stem > 0 && (parent < 0 || strlen(g->modules[parent].path) != stem ||
+                        strncmp(g->modules[parent].path, path, stem) != 0);
 }
 
 /* Single operators are no blocks: a block has children of its own. */

@@ -1,4 +1,5 @@
-/* blocks: the repeated modules of a model, which checkpointing runs again and FSDP2 shards one by one. */
+/* blocks: the repeated modules of a model, which checkpointing runs again and FSDP2 shards one by
+ * one. */
 #ifndef PL_TAPE_BLOCKS_H
 #define PL_TAPE_BLOCKS_H
 

@@ -90,9 +90,9 @@ static pl_value *fail(pl_eager *e) {
     return &e->nothing;
 }
 
-/* No tensor has more elements (a tebi), and no dimension is longer: what is computed from sizes
+/* No tensor has more elements, and no dimension is longer: what is computed from sizes
  * then fits. */
-static const int64_t most_elements = (int64_t)1 << 40;
+static const int64_t most_elements = (int64_t)1 << 44;
 
 /* Elements, or -1 where there are too many. A dimension of nought does not excuse the others. */
 static int64_t count_elements(int dims, const int64_t *sizes) {

@@ -1,13 +1,14 @@
-/* eager: PyTorch's eager mode with the numbers left out: tensors, storages, reference counts and the autograd
- * graph, enough of each to know when a byte is allocated and when it is freed.
+/* eager: PyTorch's eager mode with the numbers left out: tensors, storages, reference counts and
+ * the autograd graph, enough of each to know when a byte is allocated and when it is freed.
  *
- * A pl_value stands for a tensor (a TensorImpl): sizes, strides, type, the storage it looks at, how many hold
- * it, and the autograd function that made it. A storage frees its block on the tape when its last value goes.
- * A pl_fn is an autograd node: a backward rule, its saved values, and where its gradients go.
+ * A pl_value stands for a tensor (a TensorImpl): sizes, strides, type, the storage it looks at, how
+ * many hold it, and the autograd function that made it. A storage frees its block on the tape when
+ * its last value goes. A pl_fn is an autograd node: a backward rule, its saved values, and where
+ * its gradients go.
  *
- * Ownership: functions that return a pl_value return one reference, which the caller drops with pl_drop.
- * Memory: everything comes from arenas; a failed allocation sets eager->failed, after which functions return
- * harmless values, so that rules need not test each call. */
+ * Ownership: functions that return a pl_value return one reference, which the caller drops with
+ * pl_drop. Memory: everything comes from arenas; a failed allocation sets eager->failed, after
+ * which functions return harmless values, so that rules need not test each call. */
 #ifndef PL_TAPE_EAGER_H
 #define PL_TAPE_EAGER_H
 
@@ -41,40 +42,44 @@ struct pl_value {
     bool view; /* made in backward by a view operator: its base lives as long as it does */
 };
 
-/* A backward rule: grads[i] is the gradient of output i, or NULL; it writes the gradient of input i to out[i]
- * (a reference of its own) where fn->edges[i].wanted, and leaves NULL where there is none. */
+/* A backward rule: grads[i] is the gradient of output i, or NULL; it writes the gradient of input i
+ * to out[i] (a reference of its own) where fn->edges[i].wanted, and leaves NULL where there is
+ * none. */
 typedef void pl_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out);
 
 typedef struct pl_edge {
-    pl_fn *fn;      /* gradient goes there, or */
-    int32_t leaf;   /* to this parameter, -1 */
+    pl_fn *fn;    /* gradient goes there, or */
+    int32_t leaf; /* to this parameter, -1 */
     uint8_t output;
     bool wanted;
-    uint8_t dims, dtype;   /* of the input: gradients are summed and cast to it */
+    uint8_t dims, dtype; /* of the input: gradients are summed and cast to it */
     const int64_t *sizes, *strides;
 } pl_edge;
 
 struct pl_fn {
     pl_backward *backward;
-    const char *name;          /* "AddmmBackward0" */
-    pl_edge *edges;            /* [edge_count], inputs in the order of PyTorch's formula */
-    pl_value **saved;          /* [saved_count]; NULL once released */
-    pl_value **grads;          /* [output_count]: what has arrived */
-    int64_t *numbers;          /* rule's own, e.g. sizes; may be NULL */
-    const void *rule;          /* rule's own */
-    int32_t node;              /* of the graph */
+    const char *name; /* "AddmmBackward0" */
+    pl_edge *edges;   /* [edge_count], inputs in the order of PyTorch's formula */
+    pl_value **saved; /* [saved_count]; NULL once released */
+    pl_value **grads; /* [output_count]: what has arrived */
+    int64_t *numbers; /* rule's own, e.g. sizes; may be NULL */
+    const void *rule; /* rule's own */
+    int32_t node;     /* of the graph */
     uint8_t edge_count, saved_count, output_count, saved_room;
-    int32_t refs;              /* outputs that live, and edges of functions that do */
-    pl_fn *next_gone;          /* pl_fn_drop's list */
-    bool reached;              /* on a path from the loss */
+    int32_t refs;               /* outputs that live, and edges of functions that do */
+    pl_fn *next_gone;           /* pl_fn_drop's list */
+    bool reached;               /* on a path from the loss */
     pl_checkpoint_frame *frame; /* its saved values are made again here, NULL: they were kept */
 };
 
-/* One checkpointed call: what its functions would have saved is not kept, and made again in backward.
- * While the call is recorded each pl_save takes a place and keeps nothing; while it is made again the same
- * saves, in the same order, fill those places. */
+/* One checkpointed call: what its functions would have saved is not kept, and made again in
+ * backward. While the call is recorded each pl_save takes a place and keeps nothing; while it is
+ * made again the same saves, in the same order, fill those places. */
 struct pl_checkpoint_frame {
-    struct { pl_fn *fn; int slot; } *places;
+    struct {
+        pl_fn *fn;
+        int slot;
+    } * places;
     size_t place_count, place_room, filled;
     int32_t first, last; /* nodes of the graph, last inclusive */
     pl_value **inputs;   /* values the call was given, held; in the order of input_ids */
@@ -84,14 +89,14 @@ struct pl_checkpoint_frame {
 };
 
 typedef struct pl_leaf {
-    int32_t tensor;       /* of the graph */
-    pl_value *value;      /* the parameter */
-    pl_value *grad;       /* .grad, NULL: None */
-    pl_value *arriving;   /* input buffer of its AccumulateGrad */
-    int32_t expected;     /* edges that still have to deliver in this backward */
-    pl_value *cast;       /* autocast's cached copy */
-    pl_value *shard;      /* FSDP2: what this rank keeps of it, sizes and type alone; NULL: all */
-    bool reduced;         /* its gradient has been reduced to a shard */
+    int32_t tensor;     /* of the graph */
+    pl_value *value;    /* the parameter */
+    pl_value *grad;     /* .grad, NULL: None */
+    pl_value *arriving; /* input buffer of its AccumulateGrad */
+    int32_t expected;   /* edges that still have to deliver in this backward */
+    pl_value *cast;     /* autocast's cached copy */
+    pl_value *shard;    /* FSDP2: what this rank keeps of it, sizes and type alone; NULL: all */
+    bool reduced;       /* its gradient has been reduced to a shard */
     const char *name;
 } pl_leaf;
 
@@ -102,33 +107,40 @@ struct pl_eager {
     const pl_graph *graph;
     const pl_training *training;
     const pl_tape_device *device;
-    pl_value **env;      /* [tensor_count]: value of each graph tensor, NULL: none or dead */
-    pl_leaf *leaves;     /* [leaf_count] */
+    pl_value **env;  /* [tensor_count]: value of each graph tensor, NULL: none or dead */
+    pl_leaf *leaves; /* [leaf_count] */
     int32_t leaf_count;
-    pl_fn **fns;         /* in order of creation, this step */
+    pl_fn **fns; /* in order of creation, this step */
     size_t fn_count, fn_room;
-    int32_t *cached;     /* leaves with a cast copy, in order of casting */
+    int32_t *cached; /* leaves with a cast copy, in order of casting */
     int32_t cached_count;
     uint8_t phase, step;
-    int32_t node;        /* of the graph, being run */
-    const char *what;    /* operator or function being run */
-    uint8_t kind;        /* pl_kind of the allocations being made */
+    int32_t node;     /* of the graph, being run */
+    const char *what; /* operator or function being run */
+    uint8_t kind;     /* pl_kind of the allocations being made */
     bool grad_enabled;
-    bool retyped;        /* autocast, or weights of another type than the graph's */
-    bool in_backward;    /* on autograd's thread: its own cuBLAS workspace */
-    uint8_t autocast;    /* pl_dtype to cast down to, 0: off */
+    bool retyped;     /* autocast, or weights of another type than the graph's */
+    bool in_backward; /* on autograd's thread: its own cuBLAS workspace */
+    uint8_t autocast; /* pl_dtype to cast down to, 0: off */
     bool blas_forward, blas_backward, blas_lt; /* workspaces taken */
     bool rnn_dropout_state;
     pl_checkpoint_frame *frame; /* being recorded or made again, NULL: none */
     void (*recompute)(pl_eager *e, pl_checkpoint_frame *frame); /* runs a frame's forward again */
-    void (*before_fn)(pl_eager *e, const pl_fn *fn); /* before each function of backward; NULL: none */
-    struct { pl_conv conv; pl_conv_pass pass; } *tried; /* shapes cudnn.benchmark has tried */
+    void (*before_fn)(pl_eager *e,
+                      const pl_fn *fn); /* before each function of backward; NULL: none */
+    struct {
+        pl_conv conv;
+        pl_conv_pass pass;
+    } * tried; /* shapes cudnn.benchmark has tried */
     size_t tried_count, tried_room;
     /* Casts that were none at export: tensor `tensor` is `value` again after node `at`. */
-    struct { int32_t tensor, at; pl_value *value; } *uncast;
+    struct {
+        int32_t tensor, at;
+        pl_value *value;
+    } * uncast;
     size_t uncast_count, uncast_room;
-    bool failed;         /* out of memory */
-    pl_value nothing;    /* what functions return then */
+    bool failed;      /* out of memory */
+    pl_value nothing; /* what functions return then */
     pl_storage nothing_storage;
     int64_t nothing_sizes[PL_MAX_DIMS];
 };
@@ -146,15 +158,17 @@ void pl_mark(pl_eager *e, pl_phase phase);
 /* ---- values ---- */
 
 /* strides NULL: contiguous. Allocates. */
-pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes, const int64_t *strides);
+pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes,
+                 const int64_t *strides);
 /* As `like`, of another type; strides kept when dense. */
 pl_value *pl_new_like(pl_eager *e, const pl_value *like, pl_dtype dtype);
 /* A tensor of one dimension, or 0-d for count < 0. */
 pl_value *pl_new_flat(pl_eager *e, pl_dtype dtype, int64_t count);
 /* Another look at the same storage. No autograd. */
-pl_value *pl_alias(pl_eager *e, const pl_value *base, int dims, const int64_t *sizes, const int64_t *strides);
+pl_value *pl_alias(pl_eager *e, const pl_value *base, int dims, const int64_t *sizes,
+                   const int64_t *strides);
 pl_value *pl_alias_like(pl_eager *e, const pl_value *base);
-pl_value *pl_hold(pl_value *value); /* returns it; takes NULL */
+pl_value *pl_hold(pl_value *value);         /* returns it; takes NULL */
 void pl_drop(pl_eager *e, pl_value *value); /* takes NULL */
 
 int64_t pl_value_bytes(const pl_value *value);
@@ -166,14 +180,15 @@ bool pl_view_strides(const pl_value *value, int dims, const int64_t *sizes, int6
 
 /* ---- autograd ---- */
 
-/* A function over inputs, if gradients are on and some input wants one; else NULL. inputs[i] may be NULL. */
+/* A function over inputs, if gradients are on and some input wants one; else NULL. inputs[i] may be
+ * NULL. */
 pl_fn *pl_fn_new(pl_eager *e, const char *name, pl_backward *backward, int input_count,
                  pl_value *const *inputs, int output_count);
 void pl_fn_output(pl_fn *fn, pl_value *value, int output); /* takes fn NULL */
 /* The edge that leads a gradient to value. */
 pl_edge pl_edge_to(pl_value *value);
-/* A holder of fn goes. With the last one goes what it saved: a branch that does not lead to the loss is freed in
- * the forward pass, as soon as its results are. */
+/* A holder of fn goes. With the last one goes what it saved: a branch that does not lead to the
+ * loss is freed in the forward pass, as soon as its results are. */
 void pl_fn_drop(pl_eager *e, pl_fn *fn);
 void pl_fn_cut(pl_fn *fn, int edge); /* the formula has no gradient there */
 /* Keeps value for backward, in slot saved_count++; returns the slot. */
@@ -182,7 +197,8 @@ int pl_save(pl_eager *e, pl_fn *fn, pl_value *value);
 /* loss.backward(): runs every function reached, newest first, and fills the leaves' gradients. */
 void pl_backward_from(pl_eager *e, pl_value *loss);
 
-/* at::sum_to with its reduction's scratch space: drops value, returns the sum (or value as it is). */
+/* at::sum_to with its reduction's scratch space: drops value, returns the sum (or value as it is).
+ */
 pl_value *pl_sum_to(pl_eager *e, pl_value *value, int dims, const int64_t *sizes);
 /* Drops value, returns it in the type (a new tensor, or value as it is). No autograd. */
 pl_value *pl_cast_raw(pl_eager *e, pl_value *value, pl_dtype dtype);

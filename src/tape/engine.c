@@ -10,8 +10,6 @@
  * Left out: hooks, retained gradients, create_graph, several devices. */
 #include "tape/eager.h"
 
-#include <string.h>
-
 #include "core/checked.h"
 
 pl_edge pl_edge_to(pl_value *value) {
@@ -209,7 +207,8 @@ static void find_reached(pl_eager *e, pl_fn *root) {
     }
 }
 
-/* Whether everything the function saved is there; not so where a checkpointed block, run again, took another way. */
+/* Whether everything the function saved is there; not so where a checkpointed block, run again,
+ * took another way. */
 static bool has_saved(const pl_fn *fn) {
     for (int i = 0; i < fn->saved_count; i++)
         if (!fn->saved[i]) return false;
@@ -230,8 +229,10 @@ static void call(pl_eager *e, pl_fn *fn) {
     e->what = fn->name;
     bool any = false;
     for (int i = 0; i < fn->output_count; i++) any |= fn->grads[i] != NULL;
-    if (any && has_saved(fn)) fn->backward(e, fn, fn->grads, out);
-    else if (any) e->tape->incomplete = true;
+    if (any && has_saved(fn))
+        fn->backward(e, fn, fn->grads, out);
+    else if (any)
+        e->tape->incomplete = true;
     for (int i = 0; i < fn->edge_count; i++) {
         const pl_edge *edge = &fn->edges[i];
         if (!out[i]) continue;

@@ -1,11 +1,13 @@
 /* lifetime: see lifetime.h.
  *
- * A value lives from its node to its last use; one that was handed to a module lives until that module returns,
- * since the caller's frame holds it; one that a line of Python assigns to a name lives until the name is assigned
- * again or the call ends; what was gathered in a list that has a name lives to the end of the call. Modules and
- * lines of code come from the graph. The rules are Python's own: a frame's locals hold references.
+ * A value lives from its node to its last use; one that was handed to a module lives until that
+ * module returns, since the caller's frame holds it; one that a line of Python assigns to a name
+ * lives until the name is assigned again or the call ends; what was gathered in a list that has a
+ * name lives to the end of the call. Modules and lines of code come from the graph. The rules are
+ * Python's own: a frame's locals hold references.
  *
- * Left out: what code holds in ways that no line of the graph shows (attributes, closures, caches). */
+ * Left out: what code holds in ways that no line of the graph shows (attributes, closures, caches).
+ */
 #include "tape/lifetime.h"
 
 #include <string.h>
@@ -22,7 +24,8 @@ typedef struct finder {
 /* First and last node of each module's call. */
 static bool find_module_ends(finder *f) {
     const pl_graph *g = f->graph;
-    f->module_first = pl_arena_array(f->arena, (size_t)g->module_count + 1, sizeof *f->module_first);
+    f->module_first =
+        pl_arena_array(f->arena, (size_t)g->module_count + 1, sizeof *f->module_first);
     f->module_last = pl_arena_array(f->arena, (size_t)g->module_count + 1, sizeof *f->module_last);
     if (!f->module_first || !f->module_last) return false;
     for (int32_t m = 0; m < g->module_count; m++) f->module_first[m] = -1;
@@ -38,7 +41,8 @@ static void use(finder *f, int32_t tensor, int32_t node) {
     const pl_graph *g = f->graph;
     if (tensor < 0 || g->tensors[tensor].role != PL_ROLE_VALUE) return;
     int32_t last = node, made = g->tensors[tensor].producer;
-    for (int32_t m = g->nodes[node].module; m >= 0 && f->module_first[m] > made; m = g->modules[m].parent)
+    for (int32_t m = g->nodes[node].module; m >= 0 && f->module_first[m] > made;
+         m = g->modules[m].parent)
         last = f->module_last[m];
     if (last > f->last_use[tensor]) f->last_use[tensor] = last;
 }
@@ -51,18 +55,22 @@ static const char *code_of(const char *source) {
     return code ? code + 2 : source;
 }
 
-/* The module whose forward holds a node's line: sources leave PyTorch's own frames out, so not one of torch.nn. */
+/* The module whose forward holds a node's line: sources leave PyTorch's own frames out, so not one
+ * of torch.nn. */
 static int32_t owner_of(const pl_graph *g, const pl_node *n) {
     int32_t m = n->module;
-    while (m >= 0 && g->modules[m].parent >= 0 && strncmp(g->modules[m].type, "torch.nn.", 9) == 0) m = g->modules[m].parent;
+    while (m >= 0 && g->modules[m].parent >= 0 && strncmp(g->modules[m].type, "torch.nn.", 9) == 0)
+        m = g->modules[m].parent;
     return m;
 }
 
-/* The name on the left of a line's "=", or false: "a = q @ k" gives "a", "x, _ = .." its first, "x". */
+/* The name on the left of a line's "=", or false: "a = q @ k" gives "a", "x, _ = .." its first,
+ * "x". */
 static bool assigned_name(const char *source, size_t *length) {
     const char *at = source;
-    while (*at && (*at == '_' || *at == ',' || *at == ' ' || *at == '.' || (*at >= '0' && *at <= '9') ||
-                   (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z')))
+    while (*at &&
+           (*at == '_' || *at == ',' || *at == ' ' || *at == '.' || (*at >= '0' && *at <= '9') ||
+            (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z')))
         at++;
     if (at == source || at[0] != '=' || at[1] == '=' || at[-1] != ' ') return false;
     *length = strcspn(source, ", =");
@@ -82,12 +90,14 @@ static void keep_until(finder *f, const name_slot *line, int32_t until) {
     for (int32_t i = line->first; i <= line->last; i++)
         for (uint32_t k = 0; k < g->nodes[i].output_count; k++) {
             int32_t id = g->nodes[i].outputs[k];
-            if (id >= 0 && f->last_use[id] > line->last && f->last_use[id] < until) f->last_use[id] = until;
+            if (id >= 0 && f->last_use[id] > line->last && f->last_use[id] < until)
+                f->last_use[id] = until;
         }
 }
 
-/* What a line of a module's code assigns to a name is held until the name is assigned again or the call ends.
- * Lines come from the graph's stack traces; a ring of the newest names is kept, older ones end with their call. */
+/* What a line of a module's code assigns to a name is held until the name is assigned again or the
+ * call ends. Lines come from the graph's stack traces; a ring of the newest names is kept, older
+ * ones end with their call. */
 static void find_names(finder *f) {
     const pl_graph *g = f->graph;
     name_slot ring[NAMES] = {0};
@@ -95,15 +105,20 @@ static void find_names(finder *f) {
     for (int32_t i = 0; i < g->node_count;) {
         const pl_node *n = &g->nodes[i];
         int32_t last = i, owner = owner_of(g, n);
-        while (last + 1 < g->node_count && strcmp(g->nodes[last + 1].source, n->source) == 0 && owner_of(g, &g->nodes[last + 1]) == owner) last++;
+        while (last + 1 < g->node_count && strcmp(g->nodes[last + 1].source, n->source) == 0 &&
+               owner_of(g, &g->nodes[last + 1]) == owner)
+            last++;
         size_t length;
         const char *code = code_of(n->source);
         if (owner >= 0 && assigned_name(code, &length)) {
             name_slot line = {code, n->source, length, owner, i, last};
             name_slot *place = NULL;
             for (int k = 0; k < NAMES && !place; k++)
-                if (ring[k].name && ring[k].module == owner && ring[k].length == length && strncmp(ring[k].name, code, length) == 0) place = &ring[k];
-            if (place) { /* the same line again: a Sequential with blocks between, whose own name moves on */
+                if (ring[k].name && ring[k].module == owner && ring[k].length == length &&
+                    strncmp(ring[k].name, code, length) == 0)
+                    place = &ring[k];
+            if (place) { /* the same line again: a Sequential with blocks between, whose own name
+                            moves on */
                 if (strcmp(place->source, n->source) != 0) keep_until(f, place, last);
             } else {
                 place = &ring[newest++ % NAMES];
@@ -117,7 +132,8 @@ static void find_names(finder *f) {
         if (ring[k].name) keep_until(f, &ring[k], f->module_last[ring[k].module]);
 }
 
-/* Whether a line hands cat or stack a list that has a name: the list, and all in it, lives to the end of the call. */
+/* Whether a line hands cat or stack a list that has a name: the list, and all in it, lives to the
+ * end of the call. */
 static bool takes_named_list(const char *source) {
     const char *at = strstr(source, "cat(");
     if (!at) at = strstr(source, "stack(");
@@ -143,11 +159,13 @@ static bool find_last_uses(finder *f) {
     for (int32_t i = 0; i < g->node_count; i++) {
         const pl_node *n = &g->nodes[i];
         for (uint32_t k = 0; k < n->output_count; k++)
-            if (n->outputs[k] >= 0 && f->last_use[n->outputs[k]] < i) f->last_use[n->outputs[k]] = i;
+            if (n->outputs[k] >= 0 && f->last_use[n->outputs[k]] < i)
+                f->last_use[n->outputs[k]] = i;
         for (uint32_t k = 0; k < n->arg_count; k++) {
             const pl_arg *arg = &n->args[k];
             if (arg->kind == PL_ARG_TENSOR) use(f, arg->tensor, i);
-            for (uint32_t j = 0; arg->kind == PL_ARG_TENSORS && j < arg->count; j++) use(f, arg->list[j], i);
+            for (uint32_t j = 0; arg->kind == PL_ARG_TENSORS && j < arg->count; j++)
+                use(f, arg->list[j], i);
             if (arg->kind == PL_ARG_TENSORS && takes_named_list(n->source)) hold_list(f, arg, i);
         }
     }
@@ -164,10 +182,12 @@ bool pl_lifetimes_find(pl_lifetimes *out, const pl_graph *g, pl_arena *arena) {
     int32_t *at = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *at);
     if (!out->first_dying || !out->dying || !at || !find_last_uses(&f)) return false;
     for (int32_t i = 0; i < g->tensor_count; i++)
-        if (f.last_use[i] >= 0 && g->tensors[i].role == PL_ROLE_VALUE) out->first_dying[f.last_use[i] + 1]++;
+        if (f.last_use[i] >= 0 && g->tensors[i].role == PL_ROLE_VALUE)
+            out->first_dying[f.last_use[i] + 1]++;
     for (int32_t i = 0; i < g->node_count; i++) out->first_dying[i + 1] += out->first_dying[i];
     memcpy(at, out->first_dying, (size_t)g->node_count * sizeof *at);
     for (int32_t i = 0; i < g->tensor_count; i++)
-        if (f.last_use[i] >= 0 && g->tensors[i].role == PL_ROLE_VALUE) out->dying[at[f.last_use[i]]++] = i;
+        if (f.last_use[i] >= 0 && g->tensors[i].role == PL_ROLE_VALUE)
+            out->dying[at[f.last_use[i]]++] = i;
     return true;
 }

@@ -5,8 +5,8 @@
 #include "graph/graph.h"
 
 typedef struct pl_lifetimes {
-    /* Tensors that die after node i: dying[first_dying[i] .. first_dying[i + 1]). The graph's outputs are held by
-     * the caller and stand nowhere. */
+    /* Tensors that die after node i: dying[first_dying[i] .. first_dying[i + 1]). The graph's
+     * outputs are held by the caller and stand nowhere. */
     int32_t *first_dying, *dying;
 } pl_lifetimes;
 

@@ -447,8 +447,7 @@ void pl_run_weight_norm(pl_eager *e, const pl_node *node, const pl_operator *op)
     pl_value *x[2] = {pl_arg_value(e, node, "v"), pl_arg_value(e, node, "g")};
     if (!x[0] || !x[1]) return pl_run_many(e, node, op);
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x[0]->dtype, NULL);
-    pl_dtype wide =
-        pl_dtype_is_half((pl_dtype)x[1]->dtype) ? PL_DT_F32 : (pl_dtype)x[1]->dtype;
+    pl_dtype wide = pl_dtype_is_half((pl_dtype)x[1]->dtype) ? PL_DT_F32 : (pl_dtype)x[1]->dtype;
     pl_value *norms = pl_new_like(e, x[1], wide);
     pl_fn *fn = pl_fn_new(e, "WeightNormInterfaceBackward0", weight_norm_backward, 2, x, 1);
     if (fn) {

@@ -1,9 +1,10 @@
 /* op_convolution: convolutions of one to three dimensions, grouped and transposed.
  *
- * Rules: aten/src/ATen/native/Convolution.cpp, native/cudnn/Conv_v8.cpp (2.11). The output is allocated, then the
- * library's workspace for the length of the kernel; the bias is added in place. Backward: the input's gradient
- * and its workspace, then the weight's and its, then the bias's sum. Operands that are not in the memory format
- * of the kernel are copied first. The sizes of workspaces come from the device (src/device/workspace.h). */
+ * Rules: aten/src/ATen/native/Convolution.cpp, native/cudnn/Conv_v8.cpp (2.11). The output is
+ * allocated, then the library's workspace for the length of the kernel; the bias is added in place.
+ * Backward: the input's gradient and its workspace, then the weight's and its, then the bias's sum.
+ * Operands that are not in the memory format of the kernel are copied first. The sizes of
+ * workspaces come from the device (src/device/workspace.h). */
 #include "tape/operator.h"
 
 #include <string.h>
@@ -45,7 +46,8 @@ static bool describe(pl_eager *e, const pl_node *node, const pl_value *x, const 
         conv->padding[i] = nth(node, "padding", i, 0);
         const pl_arg *padding = pl_node_arg(node, "padding");
         if (padding && padding->kind == PL_ARG_STRING)
-            conv->padding[i] = strcmp(padding->s, "same") == 0 ? conv->dilation[i] * (conv->kernel[i] - 1) / 2 : 0;
+            conv->padding[i] =
+                strcmp(padding->s, "same") == 0 ? conv->dilation[i] * (conv->kernel[i] - 1) / 2 : 0;
     }
     return true;
 }
@@ -54,11 +56,13 @@ static bool same_conv(const pl_conv *a, const pl_conv *b) {
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* cudnn.benchmark: the first call of a shape tries every plan in one large block and empties the cache. */
+/* cudnn.benchmark: the first call of a shape tries every plan in one large block and empties the
+ * cache. */
 static bool first_call(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     for (size_t i = 0; i < e->tried_count; i++)
         if (e->tried[i].pass == pass && same_conv(&e->tried[i].conv, conv)) return false;
-    void *grown = pl_arena_grow(e->tape->arena, e->tried, &e->tried_room, e->tried_count + 1, sizeof *e->tried);
+    void *grown = pl_arena_grow(e->tape->arena, e->tried, &e->tried_room, e->tried_count + 1,
+                                sizeof *e->tried);
     if (!grown) {
         e->failed = true;
         return false;
@@ -80,18 +84,21 @@ static void workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     pl_scratch(e, d->conv(conv, pass, d->cc_major, d->cc_minor, NULL));
 }
 
-/* value.contiguous(the kernel's format), for the length of the call: the copy, or NULL where it is so already.
- * What is saved is the value itself. */
+/* value.contiguous(the kernel's format), for the length of the call: the copy, or NULL where it is
+ * so already. What is saved is the value itself. */
 static pl_value *format_copy(pl_eager *e, const pl_value *value, bool channels_last) {
     if (!channels_last)
-        return pl_is_contiguous(value) ? NULL : pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
+        return pl_is_contiguous(value)
+                   ? NULL
+                   : pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
     bool last = wants_channels_last(value) || value->dims < 4 || value->sizes[1] == 1;
     return last ? NULL : pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
 }
 
-/* A new tensor in the kernel's format. Export runs on other devices, whose kernels choose otherwise: the strides in the
- * graph do not count. */
-static pl_value *new_in_format(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes, bool channels_last) {
+/* A new tensor in the kernel's format. Export runs on other devices, whose kernels choose
+ * otherwise: the strides in the graph do not count. */
+static pl_value *new_in_format(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes,
+                               bool channels_last) {
     if (!channels_last || dims < 4) return pl_new(e, dtype, dims, sizes, NULL);
     int64_t strides[PL_MAX_DIMS], step = sizes[1];
     strides[1] = 1;
@@ -108,13 +115,15 @@ static void convolution_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_va
     const pl_conv *conv = fn->rule;
     pl_value *grad = grads[0], *x = fn->saved[0], *weight = fn->saved[1];
     pl_value *copy = format_copy(e, grad, conv->channels_last);
-    pl_value *xc = format_copy(e, x, conv->channels_last), *wc = format_copy(e, weight, conv->channels_last);
+    pl_value *xc = format_copy(e, x, conv->channels_last),
+             *wc = format_copy(e, weight, conv->channels_last);
     if (fn->edges[0].wanted) {
         out[0] = new_in_format(e, (pl_dtype)x->dtype, x->dims, x->sizes, conv->channels_last);
         workspace(e, conv, PL_CONV_BACKWARD_DATA);
     }
     if (fn->edges[1].wanted) {
-        out[1] = new_in_format(e, (pl_dtype)weight->dtype, weight->dims, weight->sizes, conv->channels_last);
+        out[1] = new_in_format(e, (pl_dtype)weight->dtype, weight->dims, weight->sizes,
+                               conv->channels_last);
         workspace(e, conv, PL_CONV_BACKWARD_WEIGHT);
     }
     if (fn->edge_count > 2 && fn->edges[2].wanted) {
@@ -126,27 +135,33 @@ static void convolution_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_va
     pl_drop(e, copy);
 }
 
-/* conv1d to conv3d, conv_transpose1d to 3d, convolution; `forward` of the row is "T" for the transposed ones. */
+/* conv1d to conv3d, conv_transpose1d to 3d, convolution; `forward` of the row is "T" for the
+ * transposed ones. */
 void pl_run_convolution(pl_eager *e, const pl_node *node, const pl_operator *op) {
     static const char *const names[] = {"input", "weight", "bias"};
     pl_value *v[3];
     for (int i = 3; i-- > 0;) {
         pl_value *value = pl_arg_value(e, node, names[i]);
-        v[i] = value && e->autocast ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
+        v[i] =
+            value && e->autocast ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
     }
     const pl_tensor *shape = pl_output_tensor(e, node, 0);
-    bool transposed = (op->forward && *op->forward == 'T') || pl_node_int(node, "transposed", 0) != 0;
+    bool transposed =
+        (op->forward && *op->forward == 'T') || pl_node_int(node, "transposed", 0) != 0;
     pl_conv *conv = pl_arena_alloc(e->step_arena, sizeof *conv);
     if (!conv) e->failed = true;
     if (conv && v[0] && v[1] && shape && describe(e, node, v[0], v[1], shape, transposed, conv)) {
         pl_value *x = v[0], *w = v[1];
-        pl_value *xc = format_copy(e, x, conv->channels_last), *wc = format_copy(e, w, conv->channels_last);
-        pl_value *result = new_in_format(e, (pl_dtype)x->dtype, shape->dims, shape->sizes, conv->channels_last);
+        pl_value *xc = format_copy(e, x, conv->channels_last),
+                 *wc = format_copy(e, w, conv->channels_last);
+        pl_value *result =
+            new_in_format(e, (pl_dtype)x->dtype, shape->dims, shape->sizes, conv->channels_last);
         workspace(e, conv, PL_CONV_FORWARD);
         pl_drop(e, wc);
         pl_drop(e, xc);
         pl_value *inputs[3] = {x, w, v[2]};
-        pl_fn *fn = pl_fn_new(e, "ConvolutionBackward0", convolution_backward, v[2] ? 3 : 2, inputs, 1);
+        pl_fn *fn =
+            pl_fn_new(e, "ConvolutionBackward0", convolution_backward, v[2] ? 3 : 2, inputs, 1);
         if (fn) {
             fn->rule = conv;
             pl_save(e, fn, x);

@@ -171,7 +171,8 @@ static void save_indices(pl_eager *e, pl_fn *fn, const pl_node *node) {
     const pl_arg *indices = pl_node_arg(node, "indices");
     if (!indices || indices->kind != PL_ARG_TENSORS) return;
     for (uint32_t i = 0; i < indices->count && i < MOST_INDICES; i++)
-        if (indices->list[i] >= 0 && e->env[indices->list[i]]) pl_save(e, fn, e->env[indices->list[i]]);
+        if (indices->list[i] >= 0 && e->env[indices->list[i]])
+            pl_save(e, fn, e->env[indices->list[i]]);
 }
 
 void pl_run_index(pl_eager *e, const pl_node *node, const pl_operator *op) {

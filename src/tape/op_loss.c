@@ -100,7 +100,8 @@ void pl_run_nll_loss(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* ---- one operator, one function ---- */
 
-/* How a loss of two tensors is made, by the row's forward string: scratch like the elements (t), then
+/* How a loss of two tensors is made, by the row's forward string: scratch like the elements (t),
+ * then
  *   o  the result, a number, after the elements
  *   O  the result like the elements, resized to a number and keeping their block (mse_loss,
  *      smooth_l1_loss), then the elements

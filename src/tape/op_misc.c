@@ -28,17 +28,20 @@ void pl_run_make(pl_eager *e, const pl_node *node, const pl_operator *op) {
     }
 }
 
-/* Any number of tensor arguments, lists too: each output new, each argument kept, a gradient each.
- * The safe rule for what has no row, and right for stacks of products. */
+/* Any number of tensor arguments, lists too: each output new, each argument kept, a gradient each,
+ * right for stacks of products. What has no row gets one scratch tensor more a gradient (fn->rule).
+ */
 static void many_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     (void)grads;
     for (int i = 0; i < fn->edge_count; i++)
         if (fn->edges[i].wanted)
             out[i] = pl_new(e, (pl_dtype)fn->edges[i].dtype, fn->edges[i].dims, fn->edges[i].sizes,
                             NULL);
+    for (int i = 0; fn->rule && i < fn->edge_count; i++)
+        if (out[i]) pl_scratch(e, pl_value_bytes(out[i]));
 }
 
-enum { MANY = 64 };
+enum { MANY = 250 };
 
 static int tensor_args(pl_eager *e, const pl_node *node, pl_value **args) {
     int count = 0;
@@ -53,8 +56,7 @@ static int tensor_args(pl_eager *e, const pl_node *node, pl_value **args) {
     return count;
 }
 
-void pl_run_many(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    (void)op;
+static void run_many(pl_eager *e, const pl_node *node, bool unknown) {
     pl_value *args[MANY];
     int count = tensor_args(e, node, args);
     uint32_t outputs = node->output_count < MANY ? node->output_count : MANY;
@@ -65,7 +67,10 @@ void pl_run_many(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_fn *fn =
         count ? pl_fn_new(e, node->target, many_backward, count, args, outputs ? (int)outputs : 1)
               : NULL;
+    for (uint32_t i = 0; unknown && i < outputs; i++)
+        if (results[i]) pl_scratch(e, pl_value_bytes(results[i]));
     if (fn) {
+        fn->rule = unknown ? node : NULL;
         for (int i = 0; i < count; i++) pl_save(e, fn, args[i]);
         for (uint32_t i = 0; i < outputs; i++) {
             if (!results[i]) continue;
@@ -75,6 +80,17 @@ void pl_run_many(pl_eager *e, const pl_node *node, const pl_operator *op) {
     }
     for (uint32_t i = 0; i < outputs; i++)
         if (results[i]) pl_set_output(e, node, i, results[i]);
+}
+
+void pl_run_many(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    run_many(e, node, false);
+}
+
+/* On the safe side: everything is kept, everything that can have a gradient gets one. */
+void pl_run_unknown(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    run_many(e, node, true);
 }
 
 /* ---- dropout ---- */
@@ -238,7 +254,8 @@ static void join(pl_eager *e, const pl_node *node, bool stack) {
     pl_fn *fn =
         pl_fn_new(e, stack ? "StackBackward0" : "CatBackward0", cat_backward, (int)count, parts, 1);
     if (fn) {
-        if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = pl_wrap_dim(pl_node_int(node, "dim", 0), out->dims);
+        if (pl_fn_numbers(e, fn, 1))
+            fn->numbers[0] = pl_wrap_dim(pl_node_int(node, "dim", 0), out->dims);
         pl_fn_output(fn, result, 0);
     }
     for (uint32_t i = 0; i < count; i++) pl_drop(e, parts[i]);

@@ -46,7 +46,8 @@ static void recurrent_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
     pl_value *x = fn->saved[SAVED_INPUT], *y = fn->saved[SAVED_OUTPUT],
              *h = fn->saved[SAVED_HIDDEN];
     pl_value *c = lstm ? fn->saved[SAVED_CELL] : NULL;
-    pl_value *dhy = grads[1] ? NULL : new_contiguous(e, h), *dcy = !lstm || grads[2] ? NULL : new_contiguous(e, c);
+    pl_value *dhy = grads[1] ? NULL : new_contiguous(e, h),
+             *dcy = !lstm || grads[2] ? NULL : new_contiguous(e, c);
     pl_value *x_copy = r->copies_input ? new_contiguous(e, x) : NULL;
     bool same = grads[0] != NULL;
     for (int i = 0; same && i < 3; i++)

@@ -138,10 +138,12 @@ void pl_run_permute(pl_eager *e, const pl_node *node, const pl_operator *op) {
         }
     } else if (dims >= 2) {
         bool named = pl_node_arg(node, "dim0") != NULL;
-        int a = named ? pl_dim_arg(node, "dim0", 0, dims)
-                      : pl_dim_arg(node, "axis0", op->forward && *op->forward == 'm' ? -2 : 0, dims);
-        int b = named ? pl_dim_arg(node, "dim1", 1, dims)
-                      : pl_dim_arg(node, "axis1", op->forward && *op->forward == 'm' ? -1 : 1, dims);
+        int a = named
+                    ? pl_dim_arg(node, "dim0", 0, dims)
+                    : pl_dim_arg(node, "axis0", op->forward && *op->forward == 'm' ? -2 : 0, dims);
+        int b = named
+                    ? pl_dim_arg(node, "dim1", 1, dims)
+                    : pl_dim_arg(node, "axis1", op->forward && *op->forward == 'm' ? -1 : 1, dims);
         order[a] = b;
         order[b] = a;
     }
@@ -391,15 +393,16 @@ static bool inside(const pl_graph *g, int32_t module, int32_t outer) {
     return module == outer;
 }
 
-/* x.to(torch.float32) of a float32 x is x itself, and the export calls x by the cast's name from there on. In
- * another precision it is a wider copy that its module alone sees: when that has returned, the name means x
- * again. (A narrower one, x.to(y.dtype), is what a module returns.) */
+/* x.to(torch.float32) of a float32 x is x itself, and the export calls x by the cast's name from
+ * there on. In another precision it is a wider copy that its module alone sees: when that has
+ * returned, the name means x again. (A narrower one, x.to(y.dtype), is what a module returns.) */
 static void remember_uncast(pl_eager *e, const pl_node *node, pl_value *in) {
     const pl_graph *g = e->graph;
     int32_t at = (int32_t)(node - g->nodes);
     if (node->module < 0 || g->modules[node->module].parent < 0) return;
     while (at + 1 < g->node_count && inside(g, g->nodes[at + 1].module, node->module)) at++;
-    void *grown = pl_arena_grow(e->tape->arena, e->uncast, &e->uncast_room, e->uncast_count + 1, sizeof *e->uncast);
+    void *grown = pl_arena_grow(e->tape->arena, e->uncast, &e->uncast_room, e->uncast_count + 1,
+                                sizeof *e->uncast);
     if (!grown) {
         e->failed = true;
         return;
@@ -437,9 +440,10 @@ void pl_run_to(pl_eager *e, const pl_node *node, const pl_operator *op) {
         pl_run_clone(e, node, op);
         return;
     }
-    bool was_none = e->retyped && !other && pl_dtype_size(dtype) > pl_dtype_size((pl_dtype)in->dtype) &&
-                    node->output_count > 0 && node->outputs[0] >= 0 &&
-                    e->graph->tensors[node->args[0].tensor].dtype == e->graph->tensors[node->outputs[0]].dtype;
+    bool was_none =
+        e->retyped && !other && pl_dtype_size(dtype) > pl_dtype_size((pl_dtype)in->dtype) &&
+        node->output_count > 0 && node->outputs[0] >= 0 &&
+        e->graph->tensors[node->args[0].tensor].dtype == e->graph->tensors[node->outputs[0]].dtype;
     if (was_none) remember_uncast(e, node, in);
     pl_set_output(e, node, 0, pl_to(e, in, dtype));
 }

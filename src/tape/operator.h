@@ -1,25 +1,34 @@
 /* operator: the table of what each operator allocates, keeps for backward and allocates there.
  *
- * A row covers every overload of its name ("mul" is aten.mul.Tensor and aten.mul.Scalar) unless a row names one
- * ("add.Tensor"), and its in-place form ("mul_") unless that has a row. Most rows are two short strings, read by
- * rule.c:
+ * A row covers every overload of its name ("mul" is aten.mul.Tensor and aten.mul.Scalar) unless a
+ * row names one ("add.Tensor"), and its in-place form ("mul_") unless that has a row. Most rows are
+ * two short strings, read by rule.c:
  *
  *   forward   what the operator allocates, in order
  *     o  its output (each of them)
- *     t T  scratch like the output, like the first argument   b  the same as bool   s  a scratch number, 0-d
- *     e i m  one more like the output, of its type, int64 or bool: kept if saved as x, and the second output
+ *     t T  scratch like the output, like the first argument
+ *     b  the same as bool
+ *     s  a scratch number, 0-d
+ *     e i m  one more like the output, of its type, int64 or bool: kept if saved as x, and the
+ *            second output
  *     c  the first argument in the output's type, if it has another
  *     =  nothing: the output is its first argument as it is
- *     - 1..9  frees the oldest scratch, the newest (1), the one before it (2)...: the rest goes at the end
+ *     - 1..9  frees the oldest scratch, the newest (1), the one before it (2)...: the rest goes
+ *             at the end
  *   backward  one part an argument, by position, parted by '|':  SAVED:FORMULA
- *     saved, if the argument wants a gradient:  a b c d  the arguments   r  the result   x  the i or m above
+ *     saved, if the argument wants a gradient:
+ *       a b c d  the arguments   r  the result   x  the i or m above
  *     formula, what is allocated to make the gradient, in order:
- *       g  nothing: the gradient is passed on       n  the gradient, like the output's gradient
- *       N  the gradient, of the argument's sizes    t T  scratch like the output's gradient, like the argument
- *       Q  scratch like N                           c  the same, if the argument is of another type
- *       m M  the same as bool                       v  nothing: a view of the output's gradient, expanded
- *       f F  the same in float32                    s  a scratch number, 0-d
- *       i I  the same in int64                      - 1..9  frees scratch, as above
+ *       g  nothing: the gradient is passed on
+ *       v  nothing: a view of the output's gradient, expanded
+ *       n  the gradient, like the output's gradient
+ *       N  the gradient, of the argument's sizes
+ *       t T  scratch like the output's gradient, like the argument
+ *       m M  the same as bool   f F  the same in float32   i I  the same in int64
+ *       Q  scratch like N
+ *       c  the same, if the argument is of another type
+ *       s  a scratch number, 0-d
+ *       - 1..9  frees scratch, as above
  *     an empty part: no gradient.
  * Gradients of a broadcast argument are then summed, and cast, by the engine. */
 #ifndef PL_TAPE_OPERATOR_H
@@ -54,21 +63,24 @@ const pl_operator *pl_operator_at(size_t index); /* NULL past the end; sorted by
 /* Whether target names the in-place form of a row. */
 bool pl_operator_in_place(const char *target);
 
-/* Runs one node: autocast, the row's rule, outputs into e->env. Unknown operators take the safe rule. */
+/* Runs one node: autocast, the row's rule, outputs into e->env. Unknown operators take the safe
+ * rule. */
 void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op);
-pl_run pl_run_by_rule;
+pl_run pl_run_by_rule, pl_run_unknown;
 /* The backward of a row: fn->rule is its backward string. */
 pl_backward pl_rule_backward;
 
-/* Tells fn, a pl_rule_backward over self first, that it changed self in place: a view's gradient goes by way of its
- * base. */
+/* Tells fn, a pl_rule_backward over self first, that it changed self in place: a view's gradient
+ * goes by way of its base. */
 void pl_fn_in_place(pl_eager *e, pl_fn *fn, const pl_value *self);
 
 /* ---- for rules ---- */
 
-pl_value *pl_arg_value(pl_eager *e, const pl_node *node, const char *name); /* borrowed, NULL: none */
-pl_value *pl_arg_at(pl_eager *e, const pl_node *node, uint32_t position);   /* borrowed, NULL: none */
-/* Room for `count` numbers of the function's own, 0 at first: fn->numbers. false: out of memory, told to e. */
+pl_value *pl_arg_value(pl_eager *e, const pl_node *node,
+                       const char *name);                                 /* borrowed, NULL: none */
+pl_value *pl_arg_at(pl_eager *e, const pl_node *node, uint32_t position); /* borrowed, NULL: none */
+/* Room for `count` numbers of the function's own, 0 at first: fn->numbers. false: out of memory,
+ * told to e. */
 bool pl_fn_numbers(pl_eager *e, pl_fn *fn, size_t count);
 /* A dimension counted from the end (-1: the last) as one counted from the start. */
 int64_t pl_wrap_dim(int64_t dim, int dims);
@@ -77,14 +89,16 @@ int pl_dim_arg(const pl_node *node, const char *name, int64_t otherwise, int dim
 /* Gives output i its value (takes the reference). */
 void pl_set_output(pl_eager *e, const pl_node *node, uint32_t i, pl_value *value);
 const pl_tensor *pl_output_tensor(const pl_eager *e, const pl_node *node, uint32_t i);
-/* Allocates output i: sizes as in the graph, the given type, memory format after `like` (may be NULL). */
+/* Allocates output i: sizes as in the graph, the given type, memory format after `like` (may be
+ * NULL). */
 pl_value *pl_new_output(pl_eager *e, const pl_node *node, uint32_t i, pl_dtype dtype,
                         const pl_value *like);
 /* The type output i has in this run, from the types in the graph and those of the inputs now. */
 pl_dtype pl_output_dtype(pl_eager *e, const pl_node *node, uint32_t i);
 pl_dtype pl_promote(pl_dtype a, pl_dtype b);
 
-/* Autocast's cast of one argument: returns a reference (value itself where nothing is to be cast). */
+/* Autocast's cast of one argument: returns a reference (value itself where nothing is to be cast).
+ */
 pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype);
 /* After node i: undoes the casts whose module has returned (op_view.c). */
 void pl_uncast(pl_eager *e, int32_t i);
@@ -107,10 +121,12 @@ pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias);
 /* cuBLAS takes its workspace for this thread, once. */
 void pl_blas(pl_eager *e);
 /* Pointwise operators that other rules are made of, with autograd. */
-pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a, pl_value *b);
+pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a,
+                       pl_value *b);
 pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log);
 pl_value *pl_dropout_value(pl_eager *e, pl_value *x);
-/* Over one dimension (dim < 0: all of them) which is lost; the mean of all; the p-norm over one dimension. */
+/* Over one dimension (dim < 0: all of them) which is lost; the mean of all; the p-norm over one
+ * dimension. */
 pl_value *pl_sum_value(pl_eager *e, pl_value *x, int dim);
 pl_value *pl_mean_value(pl_eager *e, pl_value *x);
 pl_value *pl_norm_value(pl_eager *e, pl_value *x, int dim, bool keep, double p);
@@ -120,8 +136,8 @@ pl_value *pl_mse(pl_eager *e, pl_value *input, pl_value *target);
 
 /* Rules with code of their own, by file. */
 extern pl_run pl_run_view, pl_run_permute, pl_run_expand, pl_run_slice, pl_run_select, pl_run_split,
-    pl_run_unbind, pl_run_to, pl_run_contiguous, pl_run_alias, pl_run_detach, pl_run_clone, pl_run_strided,
-    pl_run_part_of_complex;
+    pl_run_unbind, pl_run_to, pl_run_contiguous, pl_run_alias, pl_run_detach, pl_run_clone,
+    pl_run_strided, pl_run_part_of_complex;
 extern pl_run pl_run_linear, pl_run_matmul, pl_run_mm, pl_run_bmm, pl_run_addmm, pl_run_baddbmm,
     pl_run_einsum;
 extern pl_run pl_run_convolution;
@@ -129,12 +145,13 @@ extern pl_run pl_run_batch_norm, pl_run_layer_norm, pl_run_group_norm, pl_run_rm
     pl_run_instance_norm;
 extern pl_run pl_run_attention, pl_run_recurrent, pl_run_cell;
 extern pl_run pl_run_dropout, pl_run_feature_dropout, pl_run_softmax, pl_run_embedding, pl_run_cat,
-    pl_run_stack, pl_run_mean, pl_run_sum, pl_run_adaptive_pool, pl_run_cross_entropy, pl_run_nll_loss,
-    pl_run_prelu, pl_run_pad, pl_run_copy, pl_run_make, pl_run_nothing, pl_run_loss,
-    pl_run_index, pl_run_many, pl_run_keep_input, pl_run_roll, pl_run_diff, pl_run_values_and_indices,
-    pl_run_views, pl_run_clamp, pl_run_index_put, pl_run_margin_loss, pl_run_made_loss;
+    pl_run_stack, pl_run_mean, pl_run_sum, pl_run_adaptive_pool, pl_run_cross_entropy,
+    pl_run_nll_loss, pl_run_prelu, pl_run_pad, pl_run_copy, pl_run_make, pl_run_nothing,
+    pl_run_loss, pl_run_index, pl_run_many, pl_run_keep_input, pl_run_roll, pl_run_diff,
+    pl_run_values_and_indices, pl_run_views, pl_run_clamp, pl_run_index_put, pl_run_margin_loss,
+    pl_run_made_loss;
 extern pl_run pl_run_norm, pl_run_var_mean, pl_run_embedding_bag;
-extern pl_run pl_run_bilinear, pl_run_cdist, pl_run_cosine, pl_run_pairwise, pl_run_columns, pl_run_grid_sample,
-    pl_run_affine_grid, pl_run_rfft, pl_run_weight_norm;
+extern pl_run pl_run_bilinear, pl_run_cdist, pl_run_cosine, pl_run_pairwise, pl_run_columns,
+    pl_run_grid_sample, pl_run_affine_grid, pl_run_rfft, pl_run_weight_norm;
 
 #endif

@@ -115,7 +115,8 @@ static void make_leaf_state(pl_eager *e, const pl_optimizer *optimizer, const pl
 static void make_state(pl_eager *e, const pl_optimizer *optimizer) {
     e->what = optimizer->name;
     for (int32_t i = 0; i < e->leaf_count; i++)
-        if (has_grad(&e->leaves[i]) || optimizer->at_start) make_leaf_state(e, optimizer, &e->leaves[i]);
+        if (has_grad(&e->leaves[i]) || optimizer->at_start)
+            make_leaf_state(e, optimizer, &e->leaves[i]);
 }
 
 void pl_optimizer_make(pl_eager *e, const pl_optimizer *optimizer) {
@@ -133,7 +134,8 @@ static set take_set(pl_eager *e) {
         return s;
     }
     for (int32_t i = 0; i < e->leaf_count; i++)
-        if (has_grad(&e->leaves[i])) s.blocks[i] = pl_block_new(e, pl_value_bytes(owned(&e->leaves[i])));
+        if (has_grad(&e->leaves[i]))
+            s.blocks[i] = pl_block_new(e, pl_value_bytes(owned(&e->leaves[i])));
     return s;
 }
 
@@ -167,9 +169,7 @@ static void run_loop(pl_eager *e, const pl_optimizer *optimizer, const char *pro
                 pl_block_gone(e, held[at]);
                 for (count--; at < count; at++) held[at] = held[at + 1];
             } else if (count < MOST_HELD) {
-                int64_t bytes = *s == 's'   ? 4
-                                : *s == 'b' ? p->elements
-                                            : pl_value_bytes(p);
+                int64_t bytes = *s == 's' ? 4 : *s == 'b' ? p->elements : pl_value_bytes(p);
                 held[count++] = pl_block_new(e, bytes);
             }
         }

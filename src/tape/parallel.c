@@ -1,17 +1,18 @@
 /* parallel: one rank of a data-parallel (DDP) or sharded (FSDP2) job.
  *
- * Rules: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp, torch/distributed/fsdp/
- * _fully_shard (2.11), checked against allocator traces of jobs over a fake process group on an H200
- * (2026-11-15): the memory is real, the communication is not.
+ * Rules: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp,
+ * torch/distributed/fsdp/ _fully_shard (2.11), checked against allocator traces of jobs over a fake
+ * process group on an H200 (2026-11-15): the memory is real, the communication is not.
  *
- * DDP keeps gradients once more in buckets: one for all at first, rebuilt before the second step in the order in
- * which gradients arrive, 1 MiB for the first and 25 MiB for the others.
+ * DDP keeps gradients once more in buckets: one for all at first, rebuilt before the second step in
+ * the order in which gradients arrive, 1 MiB for the first and 25 MiB for the others.
  *
- * FSDP2, every repeated block and the rest of the model (the root) a group. Parameters are kept in shards of
- * dimension 0. A group is gathered into one flat buffer on a stream of its own and copied out, parameter by
- * parameter; the flat buffer goes when the next group has been copied out, in backward at once, where the next
- * group is fetched ahead. Stage 3 gives the parameters back after forward, stage 2 after backward. After a group's
- * backward its gradients are copied into a flat buffer, which lives until the next group's, and reduced to a shard.
+ * FSDP2, every repeated block and the rest of the model (the root) a group. Parameters are kept in
+ * shards of dimension 0. A group is gathered into one flat buffer on a stream of its own and copied
+ * out, parameter by parameter; the flat buffer goes when the next group has been copied out, in
+ * backward at once, where the next group is fetched ahead. Stage 3 gives the parameters back after
+ * forward, stage 2 after backward. After a group's backward its gradients are copied into a flat
+ * buffer, which lives until the next group's, and reduced to a shard.
  *
  * Left out: hybrid sharding, CPU offload, gradient_as_bucket_view, NCCL's own buffers. */
 #include "tape/parallel.h"
@@ -26,9 +27,9 @@ enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
 typedef struct group {
     int32_t *params; /* tensors of the graph */
     int32_t count, room;
-    int32_t block;       /* module, -1: the root */
-    int32_t fetched;     /* flat buffer on the tape, 0: none */
-    int32_t reduced;     /* shard of gradients on the tape, 0: none */
+    int32_t block;        /* module, -1: the root */
+    int32_t fetched;      /* flat buffer on the tape, 0: none */
+    int32_t reduced;      /* shard of gradients on the tape, 0: none */
     bool unsharded, done; /* done: its backward has run */
 } group;
 
@@ -40,7 +41,7 @@ struct pl_parallel {
     int32_t last_flat; /* of the group gathered before this one, still held */
     int32_t last_reduce;
     pl_dtype param_dtype, reduce_dtype; /* UNKNOWN: as the parameter */
-    int32_t *buckets;  /* DDP */
+    int32_t *buckets;                   /* DDP */
     int32_t bucket_count;
 };
 
@@ -50,10 +51,12 @@ static int64_t shard_elements(const pl_value *p, int world) {
 }
 
 static pl_dtype gathered_dtype(const pl_parallel *p, pl_dtype original) {
-    return p->param_dtype != PL_DT_UNKNOWN && pl_dtype_is_float(original) ? p->param_dtype : original;
+    return p->param_dtype != PL_DT_UNKNOWN && pl_dtype_is_float(original) ? p->param_dtype
+                                                                          : original;
 }
 
-/* Bytes of a group's parameters or gradients, padded to shards, in a type (UNKNOWN: as the parameters are). */
+/* Bytes of a group's parameters or gradients, padded to shards, in a type (UNKNOWN: as the
+ * parameters are). */
 static int64_t group_bytes(const pl_train *t, const group *g, pl_dtype dtype, bool one_shard) {
     int64_t bytes = 0;
     for (int32_t i = 0; i < g->count; i++) {
@@ -85,22 +88,27 @@ static void release(pl_eager *e, int32_t *block) {
 
 static void fetch(pl_train *t, group *g) {
     if (!g->unsharded && !g->fetched)
-        g->fetched = take(&t->e, group_bytes(t, g, PL_DT_UNKNOWN, false), PL_WORKSPACE, GATHER_STREAM, "all_gather");
+        g->fetched = take(&t->e, group_bytes(t, g, PL_DT_UNKNOWN, false), PL_WORKSPACE,
+                          GATHER_STREAM, "all_gather");
 }
 
-/* Copies the flat buffer out. Views that autograd saved look at the same storages, which get new blocks. */
+/* Copies the flat buffer out. Views that autograd saved look at the same storages, which get new
+ * blocks. */
 static void unshard(pl_train *t, group *g, bool in_backward) {
     pl_eager *e = &t->e;
     if (g->unsharded) return;
     fetch(t, g);
     for (int32_t i = 0; i < g->count; i++) {
         pl_value *value = e->env[g->params[i]];
-        value->storage->block = take(e, pl_value_bytes(value), PL_WEIGHTS, DEFAULT_STREAM, "unsharded parameter");
+        value->storage->block =
+            take(e, pl_value_bytes(value), PL_WEIGHTS, DEFAULT_STREAM, "unsharded parameter");
         if (value->storage->block) e->tape->blocks[value->storage->block].tensor = g->params[i];
     }
     release(e, &t->parallel->last_flat);
-    if (in_backward) release(e, &g->fetched);
-    else t->parallel->last_flat = g->fetched;
+    if (in_backward)
+        release(e, &g->fetched);
+    else
+        t->parallel->last_flat = g->fetched;
     g->fetched = 0;
     g->unsharded = true;
 }
@@ -119,27 +127,33 @@ static void reduce(pl_train *t, group *g) {
     g->done = true;
     reshard(t, g);
     release(e, &p->last_reduce);
-    p->last_reduce = take(e, group_bytes(t, g, p->reduce_dtype, false), PL_WORKSPACE, DEFAULT_STREAM, "reduce_scatter");
+    p->last_reduce = take(e, group_bytes(t, g, p->reduce_dtype, false), PL_WORKSPACE,
+                          DEFAULT_STREAM, "reduce_scatter");
     bool any = false;
-    for (int32_t i = 0; i < e->leaf_count; i++) {
-        pl_leaf *leaf = &e->leaves[i];
-        bool mine = false;
-        for (int32_t k = 0; k < g->count && !mine; k++) mine = g->params[k] == leaf->tensor;
-        if (!mine || !leaf->grad) continue;
+    for (int32_t i = 0; i < g->count; i++) {
+        int32_t at = e->env[g->params[i]]->leaf;
+        pl_leaf *leaf = at >= 0 ? &e->leaves[at] : NULL;
+        if (!leaf || !leaf->grad) continue;
         pl_drop(e, leaf->grad);
         leaf->grad = NULL;
         leaf->reduced = any = true;
     }
     if (!any) return;
-    int32_t shard = take(e, group_bytes(t, g, p->reduce_dtype, true), PL_GRADIENTS, REDUCE_STREAM, "reduced gradients");
-    pl_dtype kept = e->leaf_count && e->leaves[0].shard ? (pl_dtype)e->leaves[0].shard->dtype : PL_DT_F32;
-    if (p->reduce_dtype != PL_DT_UNKNOWN && p->reduce_dtype != kept) { /* cast to the parameter's own type */
-        int32_t cast = take(e, group_bytes(t, g, kept, true), PL_GRADIENTS, REDUCE_STREAM, "reduced gradients");
+    int32_t shard = take(e, group_bytes(t, g, p->reduce_dtype, true), PL_GRADIENTS, REDUCE_STREAM,
+                         "reduced gradients");
+    pl_dtype kept =
+        e->leaf_count && e->leaves[0].shard ? (pl_dtype)e->leaves[0].shard->dtype : PL_DT_F32;
+    if (p->reduce_dtype != PL_DT_UNKNOWN &&
+        p->reduce_dtype != kept) { /* cast to the parameter's own type */
+        int32_t cast = take(e, group_bytes(t, g, kept, true), PL_GRADIENTS, REDUCE_STREAM,
+                            "reduced gradients");
         pl_block_gone(e, shard);
         shard = cast;
     }
-    if (g->reduced) pl_block_gone(e, shard); /* accumulated into the one before */
-    else g->reduced = shard;
+    if (g->reduced)
+        pl_block_gone(e, shard); /* accumulated into the one before */
+    else
+        g->reduced = shard;
 }
 
 static group *group_at(pl_train *t, int32_t node) {
@@ -154,7 +168,8 @@ static group *root_of(const pl_parallel *p) {
 
 static void leave(pl_train *t, group *next) {
     pl_parallel *p = t->parallel;
-    if (p->current && p->current != next && p->current != root_of(p) && t->job->stage == 3) reshard(t, p->current);
+    if (p->current && p->current != next && p->current != root_of(p) && t->job->stage == 3)
+        reshard(t, p->current);
     p->current = next;
 }
 
@@ -240,7 +255,8 @@ void pl_parallel_before_step(pl_train *t, int step) {
 
 static bool add_param(pl_train *t, group *g, int32_t tensor) {
     size_t room = (size_t)g->room;
-    int32_t *grown = pl_arena_grow(t->e.tape->arena, g->params, &room, (size_t)g->count + 1, sizeof *grown);
+    int32_t *grown =
+        pl_arena_grow(t->e.tape->arena, g->params, &room, (size_t)g->count + 1, sizeof *grown);
     if (!grown) return false;
     g->params = grown;
     g->room = (int32_t)room;
@@ -253,7 +269,9 @@ static int32_t block_of_path(const pl_train *t, const char *path) {
     const pl_graph *g = t->e.graph;
     for (int32_t m = 0; path && m < g->module_count; m++) {
         size_t length = strlen(g->modules[m].path);
-        if (t->blocks.of[m] == m && strncmp(g->modules[m].path, path, length) == 0 && path[length] == '.') return m;
+        if (t->blocks.of[m] == m && strncmp(g->modules[m].path, path, length) == 0 &&
+            path[length] == '.')
+            return m;
     }
     return -1;
 }
@@ -276,9 +294,11 @@ static bool make_groups(pl_train *t) {
         if (g->tensors[i].role != PL_ROLE_PARAMETER || g->tensors[i].tied >= 0) continue;
         const char *path = g->tensors[i].path;
         size_t length = last >= 0 ? strlen(g->modules[last].path) : 0;
-        bool same = last >= 0 && path && strncmp(g->modules[last].path, path, length) == 0 && path[length] == '.';
+        bool same = last >= 0 && path && strncmp(g->modules[last].path, path, length) == 0 &&
+                    path[length] == '.';
         if (!same) last = block_of_path(t, path);
-        if (!add_param(t, &p->groups[last >= 0 ? p->group_of[last] : p->group_count - 1], i)) return false;
+        if (!add_param(t, &p->groups[last >= 0 ? p->group_of[last] : p->group_count - 1], i))
+            return false;
     }
     return true;
 }
@@ -288,7 +308,8 @@ bool pl_parallel_prepare(pl_train *t) {
     pl_parallel *p = t->parallel = pl_arena_alloc(t->e.tape->arena, sizeof *p);
     if (!p) return false;
     t->e.tape->used_communication = t->job->parallel == PL_FSDP2;
-    p->buckets = pl_arena_array(t->e.tape->arena, (size_t)t->e.graph->tensor_count + 1, sizeof *p->buckets);
+    p->buckets =
+        pl_arena_array(t->e.tape->arena, (size_t)t->e.graph->tensor_count + 1, sizeof *p->buckets);
     if (!p->buckets) return false;
     if (t->job->parallel_mixed) {
         p->param_dtype = PL_DT_BF16;
@@ -297,25 +318,30 @@ bool pl_parallel_prepare(pl_train *t) {
     return make_groups(t);
 }
 
-/* DistributedDataParallel(model): the parameters are sent in one flat copy, then the first bucket is made. */
+/* DistributedDataParallel(model): the parameters are sent in one flat copy, then the first bucket
+ * is made. */
 static void wrap_ddp(pl_train *t) {
     pl_eager *e = &t->e;
     int64_t all = 0, trained = 0;
     for (int32_t i = 0; i < e->graph->tensor_count; i++) {
         const pl_tensor *tensor = &e->graph->tensors[i];
-        if (tensor->role == PL_ROLE_PARAMETER && tensor->tied < 0 && e->env[i]) all += pl_value_bytes(e->env[i]);
+        if (tensor->role == PL_ROLE_PARAMETER && tensor->tied < 0 && e->env[i])
+            all += pl_value_bytes(e->env[i]);
     }
     for (int32_t i = 0; i < e->leaf_count; i++) trained += pl_value_bytes(e->leaves[i].value);
     int64_t limit = (int64_t)250 << 20;
-    pl_block_gone(e, take(e, all < limit ? all : limit, PL_TEMPORARY, DEFAULT_STREAM, "DDP broadcast"));
-    t->parallel->buckets[t->parallel->bucket_count++] = take(e, trained, PL_GRADIENTS, DEFAULT_STREAM, "DDP bucket");
+    pl_block_gone(
+        e, take(e, all < limit ? all : limit, PL_TEMPORARY, DEFAULT_STREAM, "DDP broadcast"));
+    t->parallel->buckets[t->parallel->bucket_count++] =
+        take(e, trained, PL_GRADIENTS, DEFAULT_STREAM, "DDP bucket");
 }
 
 /* fully_shard(block) for each, then for the model: shards are made, the whole parameters go. */
 static void wrap_fsdp(pl_train *t) {
     pl_eager *e = &t->e;
     pl_parallel *p = t->parallel;
-    for (int32_t i = 0; i < e->leaf_count; i++) { /* a value of no bytes: the blocks are made below */
+    for (int32_t i = 0; i < e->leaf_count;
+         i++) { /* a value of no bytes: the blocks are made below */
         const pl_value *whole = e->leaves[i].value;
         int64_t sizes[PL_MAX_DIMS] = {0};
         pl_value *empty = pl_new(e, (pl_dtype)whole->dtype, 1, sizes, NULL);
@@ -327,7 +353,8 @@ static void wrap_fsdp(pl_train *t) {
         group *g = &p->groups[k];
         for (int32_t i = 0; i < g->count; i++) {
             const pl_value *value = e->env[g->params[i]];
-            int64_t bytes = shard_elements(value, t->job->world) * pl_dtype_size((pl_dtype)value->dtype);
+            int64_t bytes =
+                shard_elements(value, t->job->world) * pl_dtype_size((pl_dtype)value->dtype);
             int32_t shard = take(e, bytes, PL_WEIGHTS, DEFAULT_STREAM, "shard");
             if (shard) e->tape->blocks[shard].tensor = g->params[i];
         }
@@ -340,6 +367,8 @@ static void wrap_fsdp(pl_train *t) {
 }
 
 void pl_parallel_wrap(pl_train *t) {
-    if (t->job->parallel == PL_DDP) wrap_ddp(t);
-    else wrap_fsdp(t);
+    if (t->job->parallel == PL_DDP)
+        wrap_ddp(t);
+    else
+        wrap_fsdp(t);
 }

@@ -4,7 +4,8 @@
 
 #include "tape/train.h"
 
-/* Sets train->parallel where the job asks for it; false: out of memory. The calls below need it set. */
+/* Sets train->parallel where the job asks for it; false: out of memory. The calls below need it
+ * set. */
 bool pl_parallel_prepare(pl_train *train);
 /* The model, placed on the device, is wrapped. */
 void pl_parallel_wrap(pl_train *train);

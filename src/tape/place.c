@@ -1,9 +1,10 @@
 /* place: see place.h.
  *
- * Rules: torch/nn/modules/module.py (_apply: children, then parameters, then buffers), torch/nn/modules/rnn.py
- * (flatten_parameters), 2.11.
+ * Rules: torch/nn/modules/module.py (_apply: children, then parameters, then buffers),
+ * torch/nn/modules/rnn.py (flatten_parameters), 2.11.
  *
- * Left out: models built on the device (under torch.device("cuda")), whose tensors are made in another order. */
+ * Left out: models built on the device (under torch.device("cuda")), whose tensors are made in
+ * another order. */
 #include "tape/place.h"
 
 #include <stdlib.h>
@@ -28,10 +29,13 @@ static void put(pl_train *t, int32_t id) {
     pl_eager *e = &t->e;
     const pl_tensor *tensor = &e->graph->tensors[id];
     e->what = tensor->path ? tensor->path : tensor->name;
-    pl_value *value = pl_new(e, pl_place_dtype(t, tensor->dtype), tensor->dims, tensor->sizes, NULL);
+    pl_value *value =
+        pl_new(e, pl_place_dtype(t, tensor->dtype), tensor->dims, tensor->sizes, NULL);
     if (value->storage->block) e->tape->blocks[value->storage->block].tensor = id;
     e->env[id] = value;
-    if (tensor->role != PL_ROLE_PARAMETER || !tensor->requires_grad || !pl_dtype_is_float(tensor->dtype)) return;
+    if (tensor->role != PL_ROLE_PARAMETER || !tensor->requires_grad ||
+        !pl_dtype_is_float(tensor->dtype))
+        return;
     value->needs_grad = true;
     value->leaf = e->leaf_count;
     e->leaves[e->leaf_count++] = (pl_leaf){.tensor = id, .value = value, .name = e->what};
@@ -39,9 +43,9 @@ static void put(pl_train *t, int32_t id) {
 
 /* ---- the order of Module.to ---- */
 
-/* Module.to walks children first, then a module's own parameters, then its buffers. Parameters come in the
- * graph in the order of named_parameters: a module's own, then its children's. So a module's own are moved
- * behind the last parameter below it. */
+/* Module.to walks children first, then a module's own parameters, then its buffers. Parameters come
+ * in the graph in the order of named_parameters: a module's own, then its children's. So a module's
+ * own are moved behind the last parameter below it. */
 typedef struct placing {
     int32_t tensor, behind; /* behind: index of the last parameter in the module's subtree */
     int32_t depth;          /* deeper modules first */
@@ -87,13 +91,17 @@ static void move_model(pl_train *t) {
         size_t length = tensor->path ? module_length(tensor->path) : 0;
         int32_t from = buffer ? start : count;
         const char *path = tensor->path ? tensor->path : "";
-        while (from < param_count && strncmp(g->tensors[params[from]].path, path, length) != 0) from++;
+        while (from < param_count && strncmp(g->tensors[params[from]].path, path, length) != 0)
+            from++;
         if (from < param_count) {
             if (buffer) start = from;
             behind = from;
-            while (behind + 1 < param_count && strncmp(g->tensors[params[behind + 1]].path, path, length) == 0) behind++;
+            while (behind + 1 < param_count &&
+                   strncmp(g->tensors[params[behind + 1]].path, path, length) == 0)
+                behind++;
         }
-        order[count++] = (placing){.tensor = i, .behind = behind, .depth = depth_of(tensor->path), .buffer = buffer};
+        order[count++] = (placing){
+            .tensor = i, .behind = behind, .depth = depth_of(tensor->path), .buffer = buffer};
         if (!buffer && count == param_count) behind = -1;
     }
     qsort(order, (size_t)count, sizeof *order, compare_placings);
@@ -101,8 +109,10 @@ static void move_model(pl_train *t) {
         int32_t id = order[i].tensor, tied = g->tensors[id].tied;
         bool is_tied = g->tensors[id].role == PL_ROLE_PARAMETER && tied >= 0;
         if (is_tied && !e->env[tied]) put(t, tied); /* one tensor, two names: placed at the first */
-        if (is_tied) e->env[id] = pl_hold(e->env[tied]);
-        else if (!e->env[id]) put(t, id);
+        if (is_tied)
+            e->env[id] = pl_hold(e->env[tied]);
+        else if (!e->env[id])
+            put(t, id);
     }
 }
 
@@ -133,8 +143,8 @@ static void turn_model(pl_train *t) {
     }
 }
 
-/* nn.LSTM and its like gather their weights into one buffer when they are moved (flatten_parameters): each
- * recurrent node's parameters become views of it. */
+/* nn.LSTM and its like gather their weights into one buffer when they are moved
+ * (flatten_parameters): each recurrent node's parameters become views of it. */
 static void flatten_recurrent(pl_train *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;

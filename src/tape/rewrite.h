@@ -4,8 +4,9 @@
 
 #include "graph/graph.h"
 
-/* The graph as eager mode would run it: `graph` itself, or a copy in the arena with the same numbers of nodes and
- * tensors, in which nodes that would not run have no arguments and no outputs. NULL: out of memory. */
+/* The graph as eager mode would run it: `graph` itself, or a copy in the arena with the same
+ * numbers of nodes and tensors, in which nodes that would not run have no arguments and no outputs.
+ * NULL: out of memory. */
 const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena);
 
 #endif

@@ -155,8 +155,7 @@ pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
 /* autocast_mode.cpp: copies of fp32 parameters that want gradients are made once and kept until the
  * region ends. */
 pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
-    bool eligible =
-        value->dtype == PL_DT_F32 || pl_dtype_is_half((pl_dtype)value->dtype);
+    bool eligible = value->dtype == PL_DT_F32 || pl_dtype_is_half((pl_dtype)value->dtype);
     if (!eligible || value->dtype == dtype) return pl_hold(value);
     bool cacheable = dtype != PL_DT_F32 && value->dtype == PL_DT_F32 && value->leaf >= 0 &&
                      !value->fn && value->needs_grad && e->cached;
@@ -384,8 +383,7 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
      * given */
     pl_dtype dtype =
         strchr(forward, 'i') && args[0] ? (pl_dtype)args[0]->dtype : pl_output_dtype(e, node, 0);
-    if ((how == PL_CAST_FLOAT || how == PL_CAST_RESULT) &&
-        pl_dtype_is_half(dtype))
+    if ((how == PL_CAST_FLOAT || how == PL_CAST_RESULT) && pl_dtype_is_half(dtype))
         dtype = PL_DT_F32;
     if (how == PL_CAST_LOWER && dtype == PL_DT_F32) dtype = (pl_dtype)e->autocast;
     pl_value *result = NULL, *extra = NULL;
@@ -477,13 +475,6 @@ static void note_unknown(pl_eager *e, const char *target) {
     tape->unknown[tape->unknown_count++] = target;
 }
 
-/* The safe rule: new outputs, every tensor argument and the result kept, a gradient and one scratch
- * tensor an argument. */
-static const pl_operator unknown_operator = {.name = "unknown",
-                                             .forward = "ot",
-                                             .backward = "abcdr:TN|abcdr:TN|abcdr:TN|abcdr:TN",
-                                             .source = "the safe side"};
-
 void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
     bool grad_enabled = e->grad_enabled;
     if (node->no_grad) e->grad_enabled = false;
@@ -492,7 +483,8 @@ void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
         (op->run ? op->run : pl_run_by_rule)(e, node, op);
     } else {
         note_unknown(e, node->target);
-        pl_run_by_rule(e, node, &unknown_operator);
+        if (strncmp(node->target, "higher_order.", 13) == 0) e->tape->hidden_branches = true;
+        pl_run_unknown(e, node, NULL);
     }
     e->grad_enabled = grad_enabled;
 }

@@ -1,8 +1,10 @@
-/* tape: what a framework does with a model over a few training steps, as allocations and frees in order.
+/* tape: what a framework does with a model over a few training steps, as allocations and frees in
+ * order.
  *
- * An event is one number: n > 0 allocates block n, n < 0 frees block -n, 0 empties the allocator's cache. What
- * a block is (bytes, kind, who asked) stands in a table beside the events. Marks say where a phase begins.
- * A tape comes from a graph (pl_tape_train) or from a recorded trace; the device replays it without knowing. */
+ * An event is one number: n > 0 allocates block n, n < 0 frees block -n, 0 empties the allocator's
+ * cache. What a block is (bytes, kind, who asked) stands in a table beside the events. Marks say
+ * where a phase begins. A tape comes from a graph (pl_tape_train) or from a recorded trace; the
+ * device replays it without knowing. */
 #ifndef PL_TAPE_TAPE_H
 #define PL_TAPE_TAPE_H
 
@@ -40,18 +42,22 @@ typedef struct pl_tape {
     /* What the job used, for the device's overhead. */
     bool used_blas, used_blas_backward, used_blas_lt, used_cudnn, used_convolutions, used_rnn,
         used_communication, trains;
-    bool incomplete; /* a checkpointed block could not be run again as it was: its gradients are missing */
+    bool hidden_branches; /* torch.cond and its like: what runs inside them is not seen */
+    bool incomplete; /* a checkpointed block could not be run again as it was: its gradients are
+                        missing */
 } pl_tape;
 
 void pl_tape_close(pl_tape **tape);
 
-/* What the tape must know of the device: numbers, and the answers of src/device/workspace.h, which see. doubt
- * may be NULL. */
+/* What the tape must know of the device: numbers, and the answers of src/device/workspace.h, which
+ * see. doubt may be NULL. */
 typedef struct pl_tape_device {
     int cc_major, cc_minor, sms, threads_per_sm;
     int64_t cublas_bytes, cublaslt_bytes;
-    int64_t (*conv)(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor, double *doubt);
-    int64_t (*conv_tried)(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor, double *doubt);
+    int64_t (*conv)(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor,
+                    double *doubt);
+    int64_t (*conv_tried)(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor,
+                          double *doubt);
     bool (*conv_native)(const pl_conv *conv);
     bool (*rnn)(const pl_rnn *rnn, int cc_major, int cc_minor, pl_rnn_memory *out);
     int64_t (*attention)(const pl_attention *attention, bool backward, int cc_major, int cc_minor,

@@ -3,12 +3,14 @@
  *     model.to(device); optimizer = X(model.parameters())
  *     for each step:
  *         zero_grad(set_to_none=True)
- *         accumulate times: inputs to the device, forward under autocast, loss, backward (scaled for fp16)
+ *         accumulate times: inputs to the device, forward under autocast, loss,
+ *             backward (scaled for fp16)
  *         optimizer.step()
  *
- * Here: the steps, checkpointed blocks run again inside backward (torch/utils/checkpoint.py, use_reentrant=False),
- * the loss and the GradScaler (torch/amp/grad_scaler.py), 2.11. When values die is lifetime.c's, the order of the
- * model's tensors place.c's, what each operator does operator.h's.
+ * Here: the steps, checkpointed blocks run again inside backward (torch/utils/checkpoint.py,
+ * use_reentrant=False), the loss and the GradScaler (torch/amp/grad_scaler.py), 2.11. When values
+ * die is lifetime.c's, the order of the model's tensors place.c's, what each operator does
+ * operator.h's.
  *
  * Left out: data loading, gradient clipping, schedulers, and steps that a GradScaler skips. */
 #include "tape/train.h"
@@ -46,7 +48,9 @@ static void run_node(pl_train *t, int32_t i) {
     e->node = i;
     uint8_t autocast = e->autocast;
     if (node->autocast != PL_AUTOCAST_JOB)
-        e->autocast = node->autocast == PL_AUTOCAST_BF16 ? PL_DT_BF16 : node->autocast == PL_AUTOCAST_F16 ? PL_DT_F16 : 0;
+        e->autocast = node->autocast == PL_AUTOCAST_BF16  ? PL_DT_BF16
+                      : node->autocast == PL_AUTOCAST_F16 ? PL_DT_F16
+                                                          : 0;
     pl_run_node(e, node, t->operators[i]);
     e->autocast = autocast;
     if (e->uncast_count) pl_uncast(e, i);
@@ -62,16 +66,23 @@ static void hold_inputs(pl_train *t, pl_checkpoint_frame *frame) {
         const pl_node *n = &g->nodes[i];
         for (uint32_t k = 0; k < n->arg_count; k++) {
             const pl_arg *arg = &n->args[k];
-            uint32_t count = arg->kind == PL_ARG_TENSOR ? 1 : arg->kind == PL_ARG_TENSORS ? arg->count : 0;
+            uint32_t count = arg->kind == PL_ARG_TENSOR    ? 1
+                             : arg->kind == PL_ARG_TENSORS ? arg->count
+                                                           : 0;
             for (uint32_t j = 0; j < count; j++) {
                 int32_t id = arg->kind == PL_ARG_TENSOR ? arg->tensor : arg->list[j];
-                if (id < 0 || g->tensors[id].role != PL_ROLE_VALUE || g->tensors[id].producer >= frame->first || !e->env[id]) continue;
+                if (id < 0 || g->tensors[id].role != PL_ROLE_VALUE ||
+                    g->tensors[id].producer >= frame->first || !e->env[id])
+                    continue;
                 bool known = false;
-                for (int32_t q = 0; q < frame->input_count && !known; q++) known = frame->input_ids[q] == id;
+                for (int32_t q = 0; q < frame->input_count && !known; q++)
+                    known = frame->input_ids[q] == id;
                 if (known) continue;
                 size_t need = (size_t)frame->input_count + 1, same = room;
-                int32_t *ids = pl_arena_grow(e->step_arena, frame->input_ids, &room, need, sizeof *ids);
-                pl_value **values = pl_arena_grow(e->step_arena, frame->inputs, &same, need, sizeof *values);
+                int32_t *ids =
+                    pl_arena_grow(e->step_arena, frame->input_ids, &room, need, sizeof *ids);
+                pl_value **values =
+                    pl_arena_grow(e->step_arena, frame->inputs, &same, need, sizeof *values);
                 if (!ids || !values) {
                     e->failed = true;
                     return;
@@ -85,7 +96,8 @@ static void hold_inputs(pl_train *t, pl_checkpoint_frame *frame) {
     }
 }
 
-/* Runs a block's nodes again inside backward, until everything its functions saved has been made. */
+/* Runs a block's nodes again inside backward, until everything its functions saved has been made.
+ */
 static void recompute(pl_eager *e, pl_checkpoint_frame *frame) {
     pl_train *t = (pl_train *)e; /* e is its first member */
     const pl_graph *g = e->graph;
@@ -97,8 +109,11 @@ static void recompute(pl_eager *e, pl_checkpoint_frame *frame) {
     e->grad_enabled = true;
     e->kind = PL_ACTIVATIONS;
     e->autocast = t->autocast;
-    for (int32_t i = 0; i < frame->input_count; i++) e->env[frame->input_ids[i]] = pl_hold(frame->inputs[i]);
-    for (int32_t i = frame->first; i <= frame->last && frame->filled < frame->place_count && !e->failed; i++) run_node(t, i);
+    for (int32_t i = 0; i < frame->input_count; i++)
+        e->env[frame->input_ids[i]] = pl_hold(frame->inputs[i]);
+    for (int32_t i = frame->first;
+         i <= frame->last && frame->filled < frame->place_count && !e->failed; i++)
+        run_node(t, i);
     for (int32_t i = frame->first; i <= frame->last; i++)
         for (uint32_t k = 0; k < g->nodes[i].output_count; k++)
             if (g->nodes[i].outputs[k] >= 0) pl_set_output(e, &g->nodes[i], k, NULL);
@@ -125,7 +140,8 @@ static void run_forward(pl_train *t) {
         if (block < 0) {
             run_node(t, i);
         } else {
-            while (last + 1 < g->node_count && pl_blocks_at(&t->blocks, g, last + 1) == block) last++;
+            while (last + 1 < g->node_count && pl_blocks_at(&t->blocks, g, last + 1) == block)
+                last++;
             pl_checkpoint_frame *frame = pl_arena_alloc(e->step_arena, sizeof *frame);
             if (!frame) {
                 e->failed = true;
@@ -147,18 +163,21 @@ static void run_forward(pl_train *t) {
 /* The first output that can be a loss or logits: a floating-point tensor. */
 static int32_t main_output(const pl_graph *g) {
     for (int32_t i = 0; i < g->output_count; i++)
-        if (g->outputs[i] >= 0 && pl_dtype_is_float(g->tensors[g->outputs[i]].dtype)) return g->outputs[i];
+        if (g->outputs[i] >= 0 && pl_dtype_is_float(g->tensors[g->outputs[i]].dtype))
+            return g->outputs[i];
     return -1;
 }
 
-/* The loss a job means: auto is the model's own where its first output is a scalar, else cross-entropy. */
+/* The loss a job means: auto is the model's own where its first output is a scalar, else
+ * cross-entropy. */
 static pl_loss loss_of(const pl_graph *g, pl_loss asked) {
     if (asked != PL_LOSS_AUTO) return asked;
     int32_t out = main_output(g);
     return out >= 0 && g->tensors[out].dims == 0 ? PL_LOSS_OWN : PL_LOSS_CE;
 }
 
-/* Copies of the batch on the device. Floating-point inputs arrive as float32 and are then cast to low weights. */
+/* Copies of the batch on the device. Floating-point inputs arrive as float32 and are then cast to
+ * low weights. */
 static void take_inputs(pl_train *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
@@ -168,13 +187,15 @@ static void take_inputs(pl_train *t) {
     for (int32_t i = 0; i < g->input_count; i++) {
         const pl_tensor *in = &g->tensors[g->inputs[i]];
         bool floating = in->dtype == PL_DT_F32 || pl_dtype_is_half(in->dtype);
-        e->env[g->inputs[i]] = pl_new(e, floating ? PL_DT_F32 : in->dtype, in->dims, in->sizes, NULL);
+        e->env[g->inputs[i]] =
+            pl_new(e, floating ? PL_DT_F32 : in->dtype, in->dims, in->sizes, NULL);
     }
     int32_t out = main_output(g);
     if (out >= 0 && (t->loss == PL_LOSS_CE || t->loss == PL_LOSS_MSE)) {
         const pl_tensor *logits = &g->tensors[out];
         if (t->loss == PL_LOSS_MSE) {
-            t->target = pl_new(e, pl_place_dtype(t, logits->dtype), logits->dims, logits->sizes, NULL);
+            t->target =
+                pl_new(e, pl_place_dtype(t, logits->dtype), logits->dims, logits->sizes, NULL);
         } else { /* one class an item: [N], [N, S] for [N, S, C], [N, H, W] for [N, C, H, W] */
             int64_t count = 1;
             int classes = logits->dims == 3 ? 2 : 1;
@@ -219,7 +240,8 @@ static pl_value *make_loss(pl_train *t) {
     }
     pl_value *flat = NULL;
     if (t->loss == PL_LOSS_CE && logits->dims == 3)
-        flat = pl_reshape(e, logits, 2, (int64_t[]){logits->sizes[0] * logits->sizes[1], logits->sizes[2]});
+        flat = pl_reshape(e, logits, 2,
+                          (int64_t[]){logits->sizes[0] * logits->sizes[1], logits->sizes[2]});
     pl_value *loss = t->loss == PL_LOSS_MSE ? pl_mse(e, logits, t->target)
                                             : pl_cross_entropy(e, flat ? flat : logits, t->target);
     pl_drop(e, flat);
@@ -227,7 +249,8 @@ static pl_value *make_loss(pl_train *t) {
     return loss;
 }
 
-/* GradScaler: its scale and growth tracker are made at the first use and kept; the loss is multiplied by it. */
+/* GradScaler: its scale and growth tracker are made at the first use and kept; the loss is
+ * multiplied by it. */
 static pl_value *scale_loss(pl_train *t, pl_value *loss) {
     pl_eager *e = &t->e;
     if (t->job->precision != PL_AMP_FP16) return loss;
@@ -264,6 +287,18 @@ static void release_step(pl_train *t, pl_value *loss, pl_value *scaled) {
     pl_drop(e, loss);
 }
 
+static void add_note(pl_train *t, const char *note) {
+    pl_tape *tape = t->e.tape;
+    size_t room = tape->note_count;
+    const char **grown = pl_arena_grow(tape->arena, tape->notes, &room, room + 1, sizeof *grown);
+    if (!grown) {
+        t->e.failed = true;
+        return;
+    }
+    tape->notes = grown;
+    tape->notes[tape->note_count++] = note;
+}
+
 static void run_step(pl_train *t, int step) {
     pl_eager *e = &t->e;
     e->step = (uint8_t)step;
@@ -290,6 +325,8 @@ static void run_step(pl_train *t, int step) {
         loss = make_loss(t);
         end_autocast(e);
         e->autocast = 0;
+        if (t->trains && step == 0 && pass == 0 && !(loss && loss->needs_grad))
+            add_note(t, "no gradient reaches the model's output: forward only");
         if (!loss || !t->trains) break;
         scaled = scale_loss(t, loss);
         pl_mark(e, PL_PHASE_BACKWARD);
@@ -317,7 +354,9 @@ static bool prepare(pl_train *t) {
     e->leaves = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *e->leaves);
     e->cached = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *e->cached);
     t->operators = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *t->operators);
-    if (!e->env || !e->leaves || !e->cached || !t->operators || !pl_lifetimes_find(&t->lifetimes, g, arena)) return false;
+    if (!e->env || !e->leaves || !e->cached || !t->operators ||
+        !pl_lifetimes_find(&t->lifetimes, g, arena))
+        return false;
     /* Importers share equal names, so that most nodes' rows are found by the name's address. */
     struct {
         const char *target;
@@ -335,16 +374,17 @@ static bool prepare(pl_train *t) {
     return pl_blocks_find(&t->blocks, g, arena);
 }
 
-static void add_note(pl_train *t, const char *note) {
-    pl_tape *tape = t->e.tape;
-    size_t room = tape->note_count;
-    const char **grown = pl_arena_grow(tape->arena, tape->notes, &room, room + 1, sizeof *grown);
-    if (!grown) {
-        t->e.failed = true;
-        return;
+/* Dropout or batch norm is there, and none of it trains. */
+static bool exported_in_eval_mode(const pl_graph *g) {
+    bool any = false;
+    for (int32_t i = 0; i < g->node_count; i++) {
+        const pl_node *n = &g->nodes[i];
+        bool norm = strncmp(n->target, "aten.batch_norm.", 16) == 0;
+        if (!norm && strncmp(n->target, "aten.dropout.", 13) != 0) continue;
+        any = true;
+        if (pl_node_int(n, norm ? "training" : "train", 1)) return false;
     }
-    tape->notes = grown;
-    tape->notes[tape->note_count++] = note;
+    return any;
 }
 
 static void run(pl_train *t) {
@@ -364,7 +404,11 @@ static void run(pl_train *t) {
     e->tape->trains = t->trains;
     if (t->trains) pl_optimizer_make(e, t->optimizer);
     if (t->job->checkpoint && t->blocks.count == 0)
-        add_note(t, "checkpointing asked for, but the model has no repeated blocks: nothing is checkpointed");
+        add_note(t, "checkpointing asked for, but the model has no repeated blocks: nothing is "
+                    "checkpointed");
+    if (t->trains && exported_in_eval_mode(e->graph))
+        add_note(t, "exported in eval mode: dropout and batch norm do not train; export after "
+                    "model.train()");
     for (int step = 0; step < t->job->steps && !e->failed; step++) {
         e->step_arena = t->step_arenas[step % 2];
         if (step >= 2) pl_arena_reset(e->step_arena);
@@ -379,10 +423,13 @@ pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_training 
     *out = NULL;
     pl_train t = {.job = training, .optimizer = pl_optimizer_find(training->optimizer)};
     if (!t.optimizer)
-        return pl_fail(err, PL_USAGE, "--optimizer", -1, "unknown optimizer \"%s\"", training->optimizer);
+        return pl_fail(err, PL_USAGE, "--optimizer", -1, "unknown optimizer \"%s\"",
+                       training->optimizer);
     t.trains = strcmp(training->optimizer, "none") != 0 && training->loss != PL_LOSS_NONE;
     t.loss = loss_of(graph, training->loss);
-    t.autocast = training->precision == PL_AMP_BF16 ? PL_DT_BF16 : training->precision == PL_AMP_FP16 ? PL_DT_F16 : 0;
+    t.autocast = training->precision == PL_AMP_BF16   ? PL_DT_BF16
+                 : training->precision == PL_AMP_FP16 ? PL_DT_F16
+                                                      : 0;
     pl_arena *arena = pl_arena_new(memory_limit);
     pl_tape *tape = arena ? pl_arena_alloc(arena, sizeof *tape) : NULL;
     for (int i = 0; i < 2; i++) t.step_arenas[i] = pl_arena_new(memory_limit);
@@ -390,7 +437,12 @@ pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_training 
     if (ready) {
         tape->arena = arena;
         const pl_graph *eager = pl_rewrite(graph, arena);
-        t.e = (pl_eager){.tape = tape, .graph = eager, .training = training, .device = device, .recompute = recompute, .node = -1};
+        t.e = (pl_eager){.tape = tape,
+                         .graph = eager,
+                         .training = training,
+                         .device = device,
+                         .recompute = recompute,
+                         .node = -1};
         ready = eager && prepare(&t) && pl_parallel_prepare(&t);
         if (t.parallel) t.e.before_fn = pl_parallel_backward;
         if (ready) run(&t);
@@ -402,8 +454,10 @@ pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_training 
         return PL_OK;
     }
     pl_arena_free(&arena);
-    return pl_fail(err, PL_MISSING, graph->name, -1,
-                   "out of memory while simulating (limit %zu bytes), or a tensor larger than 2^63 bytes", memory_limit);
+    return pl_fail(
+        err, PL_MISSING, graph->name, -1,
+        "out of memory while simulating (limit %zu bytes), or a tensor of more than 2^44 elements",
+        memory_limit);
 }
 
 void pl_tape_close(pl_tape **tape) {

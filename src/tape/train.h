@@ -14,8 +14,8 @@ typedef struct pl_train {
     pl_eager e; /* first: eager's callbacks find the run behind it */
     const pl_training *job;
     const pl_optimizer *optimizer;
-    pl_arena *step_arenas[2];         /* steps alternate: a step drops the gradients of the one before it */
-    const pl_operator **operators;    /* [node_count] */
+    pl_arena *step_arenas[2]; /* steps alternate: a step drops the gradients of the one before it */
+    const pl_operator **operators; /* [node_count] */
     pl_lifetimes lifetimes;
     pl_blocks blocks;
     pl_loss loss;
