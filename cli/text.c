@@ -199,9 +199,11 @@ int complain_of(const pl_error *err, const char *file) {
     size_t used = 0;
     const char *parts[2] = {file, err->where};
     /* A setting is no file: the file being read is not to blame, and a byte in it says nothing. */
-    bool setting = err->code == PL_USAGE || strncmp(err->where, "--", 2) == 0;
-    if (setting && err->where[0]) parts[0] = NULL;
-    if (file && strncmp(err->where, file, strlen(file)) == 0) parts[0] = NULL; /* said already */
+    bool setting = strncmp(err->where, "--", 2) == 0;
+    if (setting || (file && strncmp(err->where, file, strlen(file)) == 0))
+        parts[0] = NULL; /* the second says it */
+    else if (file && err->code != PL_INPUT && strstr(file, err->where))
+        parts[1] = NULL; /* the model's name, which is the file's without its ending */
     for (int i = 0; i < 2; i++)
         if (parts[i] && parts[i][0] && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s: ", parts[i]);

@@ -192,6 +192,7 @@ static void settings_are_to_blame(void) {
         {{PL_INPUT, "no", "m.pt2", 7}, "plimsoll: m.pt2: at byte 7: no\n"},
         {{PL_INPUT, "no", "model.json", 0}, "plimsoll: m.pt2: model.json: at byte 0: no\n"},
         {{PL_MISSING, "no", "", -1}, "plimsoll: m.pt2: no\n"},
+        {{PL_USAGE, "no", "m", -1}, "plimsoll: m.pt2: no\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[256] = "";

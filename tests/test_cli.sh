@@ -149,6 +149,8 @@ fit_finds_the_largest_batch() {
     gives 10 "$PLIMSOLL" check "$model" --gpu t4 --batch $((batch + 1))
     gives 0 "$PLIMSOLL" fit "$model" --gpu t4
     says out "largest batch $batch"
+    gives 0 "$PLIMSOLL" fit "$ROOT/tests/data/graphs/mixed.pt2" # exported for 2 to 512
+    says out '^batch 512 fits .* the largest that the model takes$'
 }
 gpus_are_listed() {
     gives 0 "$PLIMSOLL" gpus

@@ -247,7 +247,7 @@ const char *pl_report_json(pl_report *report, const pl_model *model);
 /* ---- decisions ---- */
 
 typedef struct pl_fit {
-    int64_t batch;               /* the largest that fits; 0: not even 1 */
+    int64_t batch;               /* the largest that fits; 0: not even the smallest it may have */
     int64_t high_at, high_above; /* high_bytes at batch and at batch + 1 */
     int64_t tried;               /* simulations made */
 } pl_fit;
