@@ -220,7 +220,7 @@ typedef struct pl_report {
     pl_phase peak_phase;
     int peak_step;
     const char *peak_operator, *peak_module;
-    bool fits;          /* high_bytes <= capacity and no out of memory */
+    bool fits;          /* high_bytes <= pl_gpu_usable, and not out_of_memory */
     bool out_of_memory; /* the card is too small; figures as if it were not */
     int64_t retries;    /* times its cache was given back to the driver */
     int64_t batch, seq; /* as simulated; PL_UNKNOWN where not known */
