@@ -21,15 +21,38 @@ static const char *trailing_number(const char *path) {
     return digits;
 }
 
-/* Whether another module has the same type, and the same path but for the number. */
-static bool has_sibling(const pl_graph *g, int32_t m) {
-    const char *path = g->modules[m].path, *digits = trailing_number(path);
+/* The children of each module: first[m] and, from it, next[]; -1 ends a list. */
+typedef struct family {
+    const pl_graph *graph;
+    int32_t *first, *next;
+} family;
+
+static bool find_children(family *f, pl_arena *arena) {
+    int32_t count = f->graph->module_count;
+    f->first = pl_arena_array(arena, (size_t)count + 1, sizeof *f->first);
+    f->next = pl_arena_array(arena, (size_t)count + 1, sizeof *f->next);
+    if (!f->first || !f->next) return false;
+    for (int32_t m = 0; m < count; m++) f->first[m] = -1;
+    for (int32_t m = count; m-- > 0;) {
+        int32_t parent = f->graph->modules[m].parent;
+        f->next[m] = parent >= 0 ? f->first[parent] : -1;
+        if (parent >= 0) f->first[parent] = m;
+    }
+    return true;
+}
+
+/* Whether its parent has another child of the same type, and of the same path but for the number.
+ */
+static bool has_sibling(const family *f, int32_t m) {
+    const pl_module *modules = f->graph->modules;
+    const char *path = modules[m].path, *digits = trailing_number(path);
     size_t stem = (size_t)(digits - path);
-    for (int32_t i = 0; i < g->module_count; i++) {
-        const char *other = g->modules[i].path, *number = trailing_number(other);
+    int32_t parent = modules[m].parent;
+    for (int32_t i = parent >= 0 ? f->first[parent] : -1; i >= 0; i = f->next[i]) {
+        const char *other = modules[i].path, *number = trailing_number(other);
         if (i != m && number && (size_t)(number - other) == stem &&
             strncmp(path, other, stem) == 0 && strcmp(path, other) != 0 &&
-            strcmp(g->modules[m].type, g->modules[i].type) == 0)
+            strcmp(modules[m].type, modules[i].type) == 0)
             return true;
     }
     return false;
@@ -44,22 +67,16 @@ static bool in_module_list(const pl_graph *g, int32_t m) {
                         strncmp(g->modules[parent].path, path, stem) != 0);
 }
 
-/* Single operators are no blocks: a block has children of its own. */
-static bool has_children(const pl_graph *g, int32_t m) {
-    for (int32_t i = 0; i < g->module_count; i++)
-        if (g->modules[i].parent == m) return true;
-    return false;
-}
-
 bool pl_blocks_find(pl_blocks *out, const pl_graph *g, pl_arena *arena) {
     *out = (pl_blocks){.of = pl_arena_array(arena, (size_t)g->module_count + 1, sizeof *out->of)};
-    if (!out->of) return false;
+    family f = {.graph = g};
+    if (!out->of || !find_children(&f, arena)) return false;
     /* A module's parent has a smaller index, so one pass finds the outermost blocks. */
     for (int32_t m = 0; m < g->module_count; m++) {
         int32_t parent = g->modules[m].parent;
         int32_t outer = parent >= 0 ? out->of[parent] : -1;
-        bool block = outer < 0 && trailing_number(g->modules[m].path) && has_children(g, m) &&
-                     (in_module_list(g, m) || has_sibling(g, m));
+        bool block = outer < 0 && f.first[m] >= 0 && trailing_number(g->modules[m].path) &&
+                     (in_module_list(g, m) || has_sibling(&f, m));
         out->of[m] = outer >= 0 ? outer : block ? m : -1;
         out->count += block;
     }
