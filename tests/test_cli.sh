@@ -298,6 +298,7 @@ colour_on_a_terminal_only() {
         false
     fi
     command -v script >/dev/null || skip "colour_on_a_terminal_only: no script(1)"
+    script -qec true /dev/null >out 2>&1 </dev/null || skip "colour_on_a_terminal_only: no pseudo-terminals"
     TERM=xterm script -qec "'$PLIMSOLL' estimate '$model'" /dev/null >out </dev/null
     says out "$escape"
     TERM=xterm NO_COLOR=1 script -qec "'$PLIMSOLL' estimate '$model'" /dev/null >out </dev/null
