@@ -50,8 +50,8 @@ BEGIN {
     split($5, cc, ".")
     printf "{.aliases = %s,\n .gpu = {%s, %s,\n", text_of("aliases", $3), text_of("name", $1), \
         text_of("title", $2)
-    printf "  INT64_C(%s) * 1048576, %d, %d, %s, %s,\n", number("memory", $4), cc[1], cc[2], \
-        number("sms", $6), number("bandwidth", $8)
+    printf "  INT64_C(%s) * 1048576, %d, %d, %s, %s, %s,\n", number("memory", $4), cc[1], cc[2], \
+        number("sms", $6), number("threads", $7), number("bandwidth", $8)
     printf "  %s, %s, %s, %s,\n", number("fp32", $9), rate("tf32", $10), rate("fp16", $11), \
         rate("bf16", $12)
     printf "  %s, %s,\n  %s}},\n", context($13, $6 * number("threads", $7)), \

@@ -151,6 +151,7 @@ typedef struct pl_gpu {
     int64_t capacity_bytes; /* as nvidia-smi reports memory.total */
     int cc_major, cc_minor; /* compute capability */
     int sms;                /* streaming multiprocessors */
+    int threads;            /* that one of them holds at the most */
     double bandwidth_gbps;  /* memory, GB/s */
     /* dense peak rates, TFLOP/s; NAN where the card has no such unit */
     double fp32_tflops, tf32_tflops, fp16_tflops, bf16_tflops;

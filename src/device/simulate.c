@@ -32,20 +32,11 @@ int64_t pl_overhead(const pl_gpu *gpu, const pl_tape *tape) {
     return gpu->context_bytes + (mib << 20);
 }
 
-/* Threads a multiprocessor holds, by compute capability (CUDA C++ Programming Guide 13.0, table of
- * technical specifications). */
-static int threads_per_sm(const pl_gpu *gpu) {
-    int cc = gpu->cc_major * 10 + gpu->cc_minor;
-    if (cc == 75) return 1024;
-    if (cc == 86 || cc == 87 || cc == 89 || gpu->cc_major == 12) return 1536;
-    return 2048;
-}
-
 pl_tape_device pl_tape_device_of(const pl_gpu *gpu) {
     return (pl_tape_device){.cc_major = gpu->cc_major,
                             .cc_minor = gpu->cc_minor,
                             .sms = gpu->sms,
-                            .threads_per_sm = threads_per_sm(gpu),
+                            .threads_per_sm = gpu->threads,
                             .cublas_bytes = pl_workspace_cublas(gpu->cc_major, gpu->cc_minor),
                             .cublaslt_bytes = pl_workspace_cublaslt(gpu->cc_major, gpu->cc_minor),
                             .conv = pl_workspace_conv,
