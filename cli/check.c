@@ -7,10 +7,14 @@
 static void print_line(const pl_model *model, const pl_report *report) {
     int64_t left = headroom(report);
     text_clean(stdout, pl_model_describe(model)->name);
-    printf(": %s%s%s %s: %s (%s to %s) of %s", text_style(report->fits ? GREEN : RED),
+    printf(": %s%s%s %s: %s (", text_style(report->fits ? GREEN : RED),
            report->fits ? "fits" : "does not fit", text_style(PLAIN), report->gpu->title,
-           text_bytes(report->peak_bytes).text, text_bytes(report->low_bytes).text,
-           text_bytes(report->high_bytes).text, text_bytes(report->gpu->capacity_bytes).text);
+           text_bytes(report->peak_bytes).text);
+    if (report->low_bytes >= 0 && report->high_bytes >= 0)
+        printf("%s to %s", text_bytes(report->low_bytes).text, text_bytes(report->high_bytes).text);
+    else
+        fputs("no interval", stdout);
+    printf(") of %s", text_bytes(report->gpu->capacity_bytes).text);
     if (left >= 0 && report->fits)
         printf(", %s to spare\n", text_bytes(left).text);
     else if (left < 0)

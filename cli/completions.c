@@ -10,9 +10,28 @@
 
 static const char made_from[] = "Made from cli/options.c by tools/generate.sh; do not edit.";
 
-static void put_values(const option_row *row) {
+static void put_names(const char *(*names)(size_t)) {
     const char *name;
-    for (size_t i = 0; (name = row->names(i)); i++) printf("%s%s", i ? " " : "", name);
+    for (size_t i = 0; (name = names(i)); i++) printf("%s%s", i ? " " : "", name);
+}
+
+static void put_values(const option_row *row) {
+    put_names(row->names);
+}
+
+static bool is_file(const option_row *row) {
+    return row->type == OPTION_FILE || row->type == OPTION_FILES;
+}
+
+/* Whether another verb has another option of the row's name or letter. */
+static bool shared(const option_row *row) {
+    for (size_t i = 0; i < option_count; i++) {
+        const option_row *other = &option_table[i];
+        if (other == row) continue;
+        if (strcmp(other->name, row->name) == 0 || (row->letter && other->letter == row->letter))
+            return true;
+    }
+    return false;
 }
 
 /* ---- bash ---- */
@@ -26,6 +45,20 @@ static void put_bash_options(verb v) {
     }
 }
 
+/* Of "VERB:WORD-BEFORE". */
+static void put_bash_patterns(const option_row *row) {
+    const char *between = "";
+    bool each = shared(row);
+    for (int v = 0; v < VERBS; v++) {
+        if (each && !(row->verbs >> v & 1)) continue;
+        const char *name = each ? verb_table[v].name : "*";
+        printf("%s%s:--%s", between, name, row->name);
+        if (row->letter) printf("|%s:-%c", name, row->letter);
+        between = "|";
+        if (!each) break;
+    }
+}
+
 void completions_bash(void) {
     printf("# bash completion for plimsoll. %s\n_plimsoll() {\n", made_from);
     fputs("    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options\n"
@@ -34,20 +67,21 @@ void completions_bash(void) {
           stdout);
     for (int v = 0; v < VERBS; v++) printf("%s ", verb_table[v].name);
     put_bash_options(VERB_NONE);
-    fputs("\" -- \"$word\")\n        return\n    fi\n    case $before in\n", stdout);
+    fputs("\" -- \"$word\")\n        return\n    fi\n    case ${COMP_WORDS[1]}:$before in\n",
+          stdout);
     for (size_t i = 0; i < option_count; i++) {
         const option_row *row = &option_table[i];
         if (!row->argument) continue;
-        printf("    --%s", row->name);
-        if (row->letter) printf("|-%c", row->letter);
+        fputs("    ", stdout);
+        put_bash_patterns(row);
         fputs(")\n        ", stdout);
         if (row->names) {
             fputs("mapfile -t COMPREPLY < <(compgen -W \"", stdout);
             put_values(row);
             fputs("\" -- \"$word\")\n        ", stdout);
-        } else if (row->type == OPTION_FILE || row->type == OPTION_FOLDER) {
+        } else if (is_file(row) || row->type == OPTION_FOLDER) {
             printf("mapfile -t COMPREPLY < <(compgen -%c -- \"$word\")\n        ",
-                   row->type == OPTION_FILE ? 'f' : 'd');
+                   is_file(row) ? 'f' : 'd');
         }
         fputs("return ;;\n", stdout);
     }
@@ -57,9 +91,16 @@ void completions_bash(void) {
         put_bash_options((verb)v);
         fputs("\" ;;\n", stdout);
     }
-    fputs("    *) return ;;\n    esac\n    case $word in\n"
-          "    -*) mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\") ;;\n"
-          "    *) mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n    esac\n}\n"
+    fputs("    *) return ;;\n    esac\n    case ${COMP_WORDS[1]}:$word in\n"
+          "    *:-*) mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\") ;;\n",
+          stdout);
+    for (int v = 0; v < VERBS; v++) {
+        if (!verb_table[v].names) continue;
+        printf("    %s:*) mapfile -t COMPREPLY < <(compgen -W \"", verb_table[v].name);
+        put_names(verb_table[v].names);
+        fputs("\" -- \"$word\") ;;\n", stdout);
+    }
+    fputs("    *) mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n    esac\n}\n"
           "complete -o filenames -F _plimsoll plimsoll\n",
           stdout);
 }
@@ -79,7 +120,9 @@ static void put_zsh_text(const char *text) {
 
 static void put_zsh_option(const option_row *row) {
     fputs("            ", stdout);
-    if (row->letter)
+    if (row->letter && row->type == OPTION_FILES) /* may come again */
+        printf("'*'{-%c+,--%s=}'", row->letter, row->name);
+    else if (row->letter)
         printf("'(-%c --%s)'{-%c%s,--%s%s}'", row->letter, row->name, row->letter,
                row->argument ? "+" : "", row->name, row->argument ? "=" : "");
     else
@@ -95,7 +138,7 @@ static void put_zsh_option(const option_row *row) {
             putchar('(');
             put_values(row);
             putchar(')');
-        } else if (row->type == OPTION_FILE) {
+        } else if (is_file(row)) {
             fputs("_files", stdout);
         } else if (row->type == OPTION_FOLDER) {
             fputs("_files -/", stdout);
@@ -119,8 +162,13 @@ void completions_zsh(void) {
         printf("    %s)\n        _arguments -s \\\n", verb_table[v].name);
         for (size_t i = 0; i < option_count; i++)
             if (option_table[i].verbs >> v & 1) put_zsh_option(&option_table[i]);
-        if (verb_table[v].operand)
-            printf("            '1:%s:_files'\n", verb_table[v].operand);
+        if (verb_table[v].names) {
+            printf("            '1:%s:(", verb_table[v].operand);
+            put_names(verb_table[v].names);
+            fputs(")'\n", stdout);
+        } else if (verb_table[v].operand)
+            printf("            '%c:%s:_files'\n", verb_table[v].most > 1 ? '*' : '1',
+                   verb_table[v].operand);
         else
             fputs("            && return\n", stdout);
         fputs("        ;;\n", stdout);
@@ -145,7 +193,12 @@ void completions_fish(void) {
         printf("complete -c plimsoll -n __fish_use_subcommand -a %s -d ", verb_table[v].name);
         put_fish_text(verb_table[v].summary);
         putchar('\n');
-        if (verb_table[v].operand)
+        if (verb_table[v].names) {
+            printf("complete -c plimsoll -n '__fish_seen_subcommand_from %s' -a '",
+                   verb_table[v].name);
+            put_names(verb_table[v].names);
+            fputs("'\n", stdout);
+        } else if (verb_table[v].operand)
             printf("complete -c plimsoll -n '__fish_seen_subcommand_from %s' -F\n",
                    verb_table[v].name);
     }
@@ -161,8 +214,7 @@ void completions_fish(void) {
         printf(" -l %s", row->name);
         if (row->letter) printf(" -s %c", row->letter);
         if (row->argument)
-            fputs(row->type == OPTION_FILE || row->type == OPTION_FOLDER ? " -r -F" : " -x",
-                  stdout);
+            fputs(is_file(row) || row->type == OPTION_FOLDER ? " -r -F" : " -x", stdout);
         if (row->names) {
             fputs(" -a '", stdout);
             put_values(row);

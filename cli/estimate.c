@@ -2,6 +2,7 @@
  * (pl_report_json); the timeline is written before anything is printed, so that a path that cannot
  * be written fails without half an answer. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "progress.h"
@@ -26,7 +27,26 @@ int simulate(pl_report **report, const pl_model *model, const request *r, const 
 }
 
 int64_t headroom(const pl_report *report) {
-    return pl_gpu_usable(report->gpu) - report->high_bytes;
+    return pl_gpu_usable(report->gpu) -
+           (report->high_bytes >= 0 ? report->high_bytes : report->peak_bytes);
+}
+
+bool has_breakdown(const pl_report *report) {
+    for (int kind = 0; kind < PL_KINDS; kind++)
+        if (report->breakdown[kind] < 0) return false;
+    return true;
+}
+
+const char *simulating_names(void) {
+    static char list[256];
+    const pl_estimator_info *info;
+    size_t used = 0;
+    list[0] = '\0';
+    for (size_t i = 0; used < sizeof list && (info = pl_estimator_at(i)); i++)
+        if (info->kind == PL_SIMULATION)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
+                                     info->name);
+    return list;
 }
 
 /* ---- what is simulated ---- */
@@ -74,6 +94,7 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
 
 /* Where the most is allocated; what is reserved, and so the peak, can be higher later on. */
 static void print_where(const pl_report *report) {
+    if (report->peak_phase >= PL_PHASES) return;
     printf("  most is allocated in step %d, %s", report->peak_step + 1,
            pl_phase_name(report->peak_phase));
     if (report->peak_operator && report->peak_operator[0]) {
@@ -87,13 +108,8 @@ static void print_where(const pl_report *report) {
     putchar('\n');
 }
 
-void print_peak(const pl_report *report) {
+static void print_breakdown(const pl_report *report) {
     enum { BAR = 32 };
-    printf("\n%speak %s%s, between %s and %s (%.0f %% of jobs)\n", text_style(BOLD),
-           text_bytes(report->peak_bytes).text, text_style(PLAIN),
-           text_bytes(report->low_bytes).text, text_bytes(report->high_bytes).text,
-           100 * report->coverage);
-    print_where(report);
     putchar('\n');
     int64_t largest = 1;
     for (int kind = 0; kind < PL_KINDS; kind++)
@@ -108,9 +124,48 @@ void print_peak(const pl_report *report) {
         text_bar(stdout, (double)bytes / (double)largest, BAR);
         printf("%s\n", text_style(PLAIN));
     }
-    printf("\nallocated %s, reserved %s, outside the allocator %s\n",
-           text_bytes(report->allocated_bytes).text, text_bytes(report->reserved_bytes).text,
-           text_bytes(report->overhead_bytes).text);
+}
+
+/* What is known of them; the rest is not said. */
+static void print_parts(const pl_report *report) {
+    const struct {
+        const char *name;
+        int64_t bytes;
+    } parts[] = {
+        {"allocated", report->allocated_bytes},
+        {"reserved", report->reserved_bytes},
+        {"outside the allocator", report->overhead_bytes},
+    };
+    const char *between = "\n";
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].bytes < 0) continue;
+        printf("%s%s %s", between, parts[i].name, text_bytes(parts[i].bytes).text);
+        between = ", ";
+    }
+    putchar('\n');
+}
+
+static void print_compute(const pl_report *report) {
+    bool step = isfinite(report->flops_per_step), rate = isfinite(report->flop_rate);
+    if (step) printf("compute %.4g GFLOP a step", report->flops_per_step / 1e9);
+    if (rate) printf("%s%.4g GFLOP/s", step ? ", " : "compute ", report->flop_rate / 1e9);
+    if (step || rate) putchar('\n');
+}
+
+void print_peak(const pl_report *report) {
+    printf("\n%speak %s%s, ", text_style(BOLD), text_bytes(report->peak_bytes).text,
+           text_style(PLAIN));
+    if (report->low_bytes >= 0 && report->high_bytes >= 0)
+        printf("between %s and %s (%.0f %% of jobs)", text_bytes(report->low_bytes).text,
+               text_bytes(report->high_bytes).text, 100 * report->coverage);
+    else
+        fputs("no interval", stdout);
+    if (!has_breakdown(report)) printf(", as estimator %s has it", report->estimator);
+    putchar('\n');
+    print_where(report);
+    if (has_breakdown(report)) print_breakdown(report);
+    print_parts(report);
+    print_compute(report);
 }
 
 void print_fits(const pl_report *report) {

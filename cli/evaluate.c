@@ -1,351 +1,107 @@
-/* evaluate: an estimator against measured jobs. The library runs the jobs (pl_evaluate); here they
- * are summed up. The error of a job is (predicted - measured) / measured, of what nvidia-smi would
- * have shown (peak_reserved + overhead) and, apart, of peak_allocated. Percentiles are interpolated
- * linearly between ranks, as numpy does. */
-#include <errno.h>
-#include <inttypes.h>
-#include <math.h>
+/* evaluate: estimators against measured jobs. The jobs and their graphs are read once, then each
+ * estimator is run, with --split trained anew for each fold. Files are written before anything is
+ * printed, so that a path that cannot be written fails without half an answer. An estimator that
+ * fails does not take the others with it: it is left out and the reason is told; where it was asked
+ * for by name, the exit code tells too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "comparison.h"
 #include "progress.h"
-#include "scatter.h"
-#include "text.h"
 #include "verbs.h"
 
-enum { WORST = 20 };
+/* ---- who is asked ---- */
 
-typedef struct summary {
-    size_t jobs;
-    double median, mean, p90; /* of |error| */
-    double too_low;           /* share of jobs more than 5 % too low */
-    double above_high;        /* share whose truth lies above high */
-    double width;             /* median of (high - low) / peak */
-    double exact;             /* share without any error */
-} summary;
-
-static double error_of(const pl_trial *t) {
-    return ((double)t->peak_bytes - (double)t->measured_bytes) / (double)t->measured_bytes;
+static void add_contender(comparison *c, const pl_estimator_info *info) {
+    for (size_t i = 0; i < c->count; i++)
+        if (c->list[i].info == info) return;
+    c->list[c->count++].info = info;
 }
 
-static double allocated_error_of(const pl_trial *t) {
-    return ((double)t->allocated_bytes - (double)t->measured_allocated) /
-           (double)t->measured_allocated;
+/* The estimator of a name that options.c has found in the list, whatever its case. */
+static const pl_estimator_info *find_estimator(const char *name, size_t length) {
+    const pl_estimator_info *info;
+    for (size_t i = 0; (info = pl_estimator_at(i)); i++)
+        if (strlen(info->name) == length && strncasecmp(info->name, name, length) == 0) return info;
+    return NULL;
 }
 
-/* Jobs that have an estimate and a measurement to hold it against. */
-static bool counts(const pl_trial *t) {
-    return t->status == PL_OK && t->measured_bytes > 0 && t->measured_allocated > 0;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
-/* Of sorted values. */
-static double percentile(const double *sorted, size_t count, double share) {
-    if (count == 0) return NAN;
-    double rank = share * (double)(count - 1);
-    size_t below = (size_t)rank;
-    if (below + 1 >= count) return sorted[count - 1];
-    return sorted[below] + (rank - (double)below) * (sorted[below + 1] - sorted[below]);
-}
-
-/* Of the jobs whose key is value; value NULL: of all. */
-static summary summarise(const pl_evaluation *e, const char *(*key)(const pl_trial *),
-                         const char *value, double (*error)(const pl_trial *)) {
-    summary s = {0};
-    double *errors = need(e->count, sizeof *errors), *widths = need(e->count, sizeof *widths);
-    for (size_t i = 0; i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
-        if (!counts(t) || (value && strcmp(key(t), value) != 0)) continue;
-        double off = error(t);
-        errors[s.jobs] = fabs(off);
-        widths[s.jobs] = (double)(t->high_bytes - t->low_bytes) / (double)t->peak_bytes;
-        s.jobs++;
-        s.mean += fabs(off);
-        s.too_low += off < -0.05;
-        s.above_high += t->measured_bytes > t->high_bytes;
-        s.exact += off == 0;
+/* Fills the list from --estimator, from --model, or with the default. *all: the word itself was
+ * given. */
+static void gather(comparison *c, const request *r, bool *all) {
+    const char *names = r->estimator ? r->estimator : r->job.estimator;
+    size_t most = 0;
+    while (pl_estimator_at(most)) most++;
+    c->list = need(most, sizeof *c->list);
+    *all = false;
+    for (const char *at = names; *at; at += *at == ',') {
+        size_t length = strcspn(at, ",");
+        const pl_estimator_info *info = find_estimator(at, length);
+        if (info) add_contender(c, info);
+        *all = *all || (length == 3 && strncasecmp(at, "all", 3) == 0);
+        at += length;
     }
-    qsort(errors, s.jobs, sizeof *errors, compare_doubles);
-    qsort(widths, s.jobs, sizeof *widths, compare_doubles);
-    double n = s.jobs ? (double)s.jobs : NAN;
-    s.mean /= n;
-    s.too_low /= n;
-    s.above_high /= n;
-    s.exact /= n;
-    s.median = percentile(errors, s.jobs, 0.5);
-    s.p90 = percentile(errors, s.jobs, 0.9);
-    s.width = percentile(widths, s.jobs, 0.5);
-    free(errors);
-    free(widths);
-    return s;
+    for (size_t i = 0; *all && i < most; i++) add_contender(c, pl_estimator_at(i));
 }
 
-/* ---- groups ---- */
-
-static const char *family_key(const pl_trial *t) {
-    return t->family;
-}
-static const char *source_key(const pl_trial *t) {
-    return t->source;
-}
-static const char *precision_key(const pl_trial *t) {
-    return t->precision;
-}
-static const char *optimizer_key(const pl_trial *t) {
-    return t->optimizer;
+static bool any_of(const comparison *c, bool (*ask)(const pl_estimator_info *)) {
+    for (size_t i = 0; i < c->count; i++)
+        if (ask(c->list[i].info)) return true;
+    return false;
 }
 
-static const struct grouping {
-    const char *name;
-    const char *(*key)(const pl_trial *);
-} groupings[] = {
-    {"family", family_key},
-    {"source", source_key},
-    {"precision", precision_key},
-    {"optimizer", optimizer_key},
-};
-enum { GROUPINGS = sizeof groupings / sizeof *groupings, MOST_GROUPS = 64 };
-
-static int compare_strings(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+static bool learns(const pl_estimator_info *info) {
+    return info->learns;
+}
+static bool needs_no_graph(const pl_estimator_info *info) {
+    return !info->needs_graph;
 }
 
-/* The different values of a key, sorted; at most MOST_GROUPS. */
-static size_t group_values(const pl_evaluation *e, const struct grouping *g, const char **values) {
-    size_t count = 0;
-    for (size_t i = 0; i < e->count; i++) {
-        if (!counts(&e->trials[i])) continue;
-        const char *value = g->key(&e->trials[i]);
-        size_t k = 0;
-        while (k < count && strcmp(values[k], value) != 0) k++;
-        if (k == count && count < MOST_GROUPS) values[count++] = value;
+static int check_ending(const char *option, const char *path, const char *ending) {
+    if (!path || text_ends(path, ending)) return 0;
+    return complain(PL_USAGE, "--%s: %s does not end in %s", option, path, ending);
+}
+
+/* What can be told to be wrong before anything is read. */
+static int check_request(const comparison *c, const request *r) {
+    char list[1024];
+    int code = check_ending("scatter", r->scatter, ".svg");
+    if (code == 0) code = check_ending("bars", r->bars, ".svg");
+    if (code == 0) code = check_ending("report", r->report, ".md");
+    if (code) return code;
+    if (r->split != PL_SPLIT_NONE && r->job.weights)
+        return complain(PL_USAGE,
+                        "--split trains anew, --model brings what was trained: one of them");
+    if (r->split != PL_SPLIT_NONE && !any_of(c, learns)) {
+        list_names(list, sizeof list, learner_name);
+        return complain(PL_USAGE,
+                        "--split: %s does not learn, there is nothing to train; these do: %s",
+                        c->count == 1 ? c->list[0].info->name : "what is named", list);
     }
-    qsort(values, count, sizeof *values, compare_strings);
-    return count;
-}
-
-static int compare_trials(const void *a, const void *b) {
-    const pl_trial *left = *(const pl_trial *const *)a, *right = *(const pl_trial *const *)b;
-    double worse = fabs(error_of(right)) - fabs(error_of(left));
-    return worse < 0 ? -1 : worse > 0 ? 1 : strcmp(left->id, right->id);
-}
-
-/* The worst first. */
-static size_t worst_trials(const pl_evaluation *e, const pl_trial **worst) {
-    const pl_trial **all = need(e->count, sizeof *all);
-    size_t count = 0;
-    for (size_t i = 0; i < e->count; i++)
-        if (counts(&e->trials[i])) all[count++] = &e->trials[i];
-    qsort(all, count, sizeof *all, compare_trials);
-    size_t kept = count < WORST ? count : WORST;
-    memcpy(worst, all, kept * sizeof *worst);
-    free(all);
-    return kept;
-}
-
-/* ---- text ---- */
-
-static void summary_row(table *t, const char *name, summary s, bool interval) {
-    small_text jobs = text_whole((int64_t)s.jobs), low = text_percent(s.too_low),
-               above = text_percent(s.above_high), width = text_percent(s.width),
-               exact = text_percent(s.exact);
-    char median[32], mean[32], p90[32];
-    snprintf(median, sizeof median, "%.2f %%", 100 * s.median);
-    snprintf(mean, sizeof mean, "%.2f %%", 100 * s.mean);
-    snprintf(p90, sizeof p90, "%.2f %%", 100 * s.p90);
-    table_row(t, (const char *[]){name, jobs.text, median, mean, p90, low.text,
-                                  interval ? above.text : "-", interval ? width.text : "-",
-                                  exact.text});
-}
-
-static table *summary_table(const char *head) {
-    table *t = table_new("lrrrrrrrr");
-    table_row(t, (const char *[]){head, "JOBS", "MEDIAN", "MEAN", "P90", "5 % TOO LOW",
-                                  "ABOVE HIGH", "WIDTH", "EXACT"});
-    return t;
-}
-
-static void print_failures(const pl_evaluation *e) {
-    size_t shown = 0, failed = 0;
-    for (size_t i = 0; i < e->count; i++)
-        failed += e->trials[i].has_graph && e->trials[i].status != PL_OK;
-    if (!failed) return;
-    printf("\n%zu could not be estimated\n\n", failed);
-    for (size_t i = 0; i < e->count && shown < WORST; i++) {
-        const pl_trial *t = &e->trials[i];
-        if (!t->has_graph || t->status == PL_OK) continue;
-        fputs("  ", stdout);
-        text_clean(stdout, t->id);
-        fputs(": ", stdout);
-        text_clean(stdout, t->message);
-        putchar('\n');
-        shown++;
+    if (r->split == PL_SPLIT_NONE && (r->set || r->folds))
+        return complain(PL_USAGE, "--%s is of training, and nothing is trained without --split",
+                        r->set ? "set" : "folds");
+    if (r->job.weights) {
+        const char *of = pl_weights_describe(r->job.weights)->estimator;
+        bool found = false;
+        for (size_t i = 0; i < c->count; i++)
+            found = found || strcmp(c->list[i].info->name, of) == 0;
+        if (!found)
+            return complain(PL_USAGE,
+                            "--model: %s holds what %s has learnt, which --estimator does "
+                            "not name",
+                            r->model, of);
     }
-    if (failed > shown) printf("  and %zu more\n", failed - shown);
+    if (!r->graphs && !any_of(c, needs_no_graph))
+        return complain(PL_USAGE, "evaluate needs --graphs DIR, the folder of the jobs' graphs%s%s",
+                        c->count == 1 ? ", for estimator " : "",
+                        c->count == 1 ? c->list[0].info->name : "");
+    return 0;
 }
 
-static void print_worst(const pl_evaluation *e) {
-    const pl_trial *worst[WORST];
-    size_t count = worst_trials(e, worst);
-    printf("\n%sthe worst%s\n\n", text_style(BOLD), text_style(PLAIN));
-    table *t = table_new("lrrrrrll");
-    table_row(t, (const char *[]){"JOB", "MEASURED", "PREDICTED", "ERROR", "ALLOCATED", "OUTSIDE",
-                                  "PRECISION", "OPTIMIZER"});
-    for (size_t i = 0; i < count; i++) {
-        const pl_trial *w = worst[i];
-        char error[32], allocated[32];
-        snprintf(error, sizeof error, "%+.1f %%", 100 * error_of(w));
-        snprintf(allocated, sizeof allocated, "%+.1f %%", 100 * allocated_error_of(w));
-        small_text measured = text_bytes(w->measured_bytes), predicted = text_bytes(w->peak_bytes),
-                   outside = text_change(w->overhead_bytes - w->measured_overhead);
-        table_row(t, (const char *[]){w->id, measured.text, predicted.text, error, allocated,
-                                      outside.text, w->precision, w->optimizer});
-    }
-    table_print(t, stdout, 2);
-}
-
-static size_t without_graph(const pl_evaluation *e) {
-    size_t count = 0;
-    for (size_t i = 0; i < e->count; i++) count += !e->trials[i].has_graph;
-    return count;
-}
-
-static void print_text(const pl_evaluation *e) {
-    printf("%zu jobs, %zu without a graph; estimator %s, %.1f s\n\n", e->count, without_graph(e),
-           e->estimator, (double)e->elapsed_us / 1e6);
-    table *t = summary_table("ALL");
-    summary_row(t, "nvidia-smi's peak", summarise(e, NULL, NULL, error_of), true);
-    summary_row(t, "peak allocated", summarise(e, NULL, NULL, allocated_error_of), false);
-    table_print(t, stdout, 2);
-    for (size_t g = 0; g < GROUPINGS; g++) {
-        const char *values[MOST_GROUPS];
-        size_t count = group_values(e, &groupings[g], values);
-        printf("\n%sby %s%s\n\n", text_style(BOLD), groupings[g].name, text_style(PLAIN));
-        t = summary_table("PEAK");
-        for (size_t i = 0; i < count; i++)
-            summary_row(t, values[i][0] ? values[i] : "-",
-                        summarise(e, groupings[g].key, values[i], error_of), true);
-        table_print(t, stdout, 2);
-    }
-    print_worst(e);
-    print_failures(e);
-}
-
-/* ---- JSON and CSV ---- */
-
-static void json_summary(json *j, const char *key, const char *name, summary s, bool interval) {
-    json_open(j, key, '{');
-    if (name) json_string(j, "name", name);
-    json_int(j, "jobs", (int64_t)s.jobs);
-    json_float(j, "median", s.median);
-    json_float(j, "mean", s.mean);
-    json_float(j, "p90", s.p90);
-    json_float(j, "too_low", s.too_low);
-    json_float(j, "exact", s.exact);
-    if (interval) {
-        json_float(j, "above_high", s.above_high);
-        json_float(j, "width", s.width);
-    }
-    json_close(j, '}');
-}
-
-static void json_trial(json *j, const pl_trial *t) {
-    bool known = t->status == PL_OK;
-    json_open(j, NULL, '{');
-    json_string(j, "id", t->id);
-    json_bool(j, "graph", t->has_graph);
-    json_bytes(j, "measured_bytes", t->measured_bytes);
-    json_bytes(j, "measured_allocated", t->measured_allocated);
-    json_bytes(j, "peak_bytes", known ? t->peak_bytes : PL_UNKNOWN);
-    json_bytes(j, "low_bytes", known ? t->low_bytes : PL_UNKNOWN);
-    json_bytes(j, "high_bytes", known ? t->high_bytes : PL_UNKNOWN);
-    json_bytes(j, "allocated_bytes", known ? t->allocated_bytes : PL_UNKNOWN);
-    json_float(j, "error", counts(t) ? error_of(t) : NAN);
-    json_float(j, "allocated_error", counts(t) ? allocated_error_of(t) : NAN);
-    json_string(j, "message", known ? NULL : t->message);
-    json_close(j, '}');
-}
-
-static void print_json(const pl_evaluation *e) {
-    json j = {.out = stdout};
-    json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
-    json_string(&j, "estimator", e->estimator);
-    json_int(&j, "jobs", (int64_t)e->count);
-    json_int(&j, "without_graph", (int64_t)without_graph(e));
-    json_summary(&j, "peak", NULL, summarise(e, NULL, NULL, error_of), true);
-    json_summary(&j, "allocated", NULL, summarise(e, NULL, NULL, allocated_error_of), false);
-    for (size_t g = 0; g < GROUPINGS; g++) {
-        const char *values[MOST_GROUPS];
-        size_t count = group_values(e, &groupings[g], values);
-        char key[32];
-        snprintf(key, sizeof key, "by_%s", groupings[g].name);
-        json_open(&j, key, '[');
-        for (size_t i = 0; i < count; i++)
-            json_summary(&j, NULL, values[i], summarise(e, groupings[g].key, values[i], error_of),
-                         true);
-        json_close(&j, ']');
-    }
-    const pl_trial *worst[WORST];
-    size_t count = worst_trials(e, worst);
-    json_open(&j, "worst", '[');
-    for (size_t i = 0; i < count; i++) json_string(&j, NULL, worst[i]->id);
-    json_close(&j, ']');
-    json_open(&j, "trials", '[');
-    for (size_t i = 0; i < e->count; i++) json_trial(&j, &e->trials[i]);
-    json_close(&j, ']');
-    json_int(&j, "elapsed_us", e->elapsed_us);
-    json_close(&j, '}');
-    putchar('\n');
-}
-
-static void csv_field(FILE *out, const char *text) {
-    putc('"', out);
-    for (; *text; text++) {
-        if (*text == '"') putc('"', out);
-        putc((unsigned char)*text < 0x20 ? '?' : *text, out);
-    }
-    putc('"', out);
-}
-
-static int write_csv(const char *path, const pl_evaluation *e) {
-    FILE *out = fopen(path, "w");
-    if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
-    fputs("id,family,source,precision,optimizer,graph,status,measured_bytes,measured_allocated,"
-          "measured_reserved,measured_overhead,peak_bytes,low_bytes,high_bytes,allocated_bytes,"
-          "reserved_bytes,overhead_bytes,error,allocated_error,elapsed_us\n",
-          out);
-    for (size_t i = 0; i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
-        const char *const names[] = {t->id, t->family, t->source, t->precision, t->optimizer};
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-            csv_field(out, names[k]);
-            putc(',', out);
-        }
-        fprintf(out, "%d,%d,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",", t->has_graph,
-                (int)t->status, t->measured_bytes, t->measured_allocated, t->measured_reserved,
-                t->measured_overhead);
-        if (t->status == PL_OK)
-            fprintf(out,
-                    "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
-                    ",%.6f,%.6f,%" PRId64 "\n",
-                    t->peak_bytes, t->low_bytes, t->high_bytes, t->allocated_bytes,
-                    t->reserved_bytes, t->overhead_bytes, error_of(t), allocated_error_of(t),
-                    t->elapsed_us);
-        else
-            fputs(",,,,,,,,\n", out);
-    }
-    bool failed = ferror(out) != 0;
-    if (fclose(out) != 0) failed = true;
-    return failed ? complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno)) : 0;
-}
-
-/* ---- the verb ---- */
+/* ---- running ---- */
 
 static void show_progress(size_t done, size_t total, void *context) {
     (void)context;
@@ -353,48 +109,154 @@ static void show_progress(size_t done, size_t total, void *context) {
     progress_at(done);
 }
 
-int verb_evaluate(const request *r) {
-    if (!r->graphs)
-        return complain(PL_USAGE, "evaluate needs --graphs DIR, the folder of the jobs' graphs");
-    if (r->scatter && !text_ends(r->scatter, ".svg"))
-        return complain(PL_USAGE, "--scatter: %s does not end in .svg", r->scatter);
-    pl_evaluate_settings settings;
-    pl_evaluate_settings_default(&settings);
-    settings.estimator = r->job.estimator;
+static int open_jobs(pl_jobs **jobs, const request *r) {
+    pl_jobs_settings settings;
+    pl_error err;
+    pl_jobs_settings_default(&settings);
+    settings.graphs = r->graphs;
     settings.gpu = r->job.gpu;
     settings.threads = (int)r->threads;
     settings.progress = show_progress;
-    pl_evaluation *evaluation = NULL;
-    pl_error err;
-    progress_start("estimating", 0);
-    pl_status status = pl_evaluate(&evaluation, r->file, r->graphs, &settings, &err);
+    progress_start("reading", 0);
+    pl_status status = pl_jobs_open(jobs, r->files.names, r->files.count, &settings, &err);
     progress_stop();
-    if (status != PL_OK) /* the folder is no part of the file of jobs */
-        return complain_of(&err, strcmp(err.where, r->graphs) == 0 ? NULL : r->file);
+    if (status == PL_OK) return 0;
+    return complain_of(&err, err.where[0] ? NULL : r->file);
+}
+
+static size_t estimated(const pl_evaluation *e) {
+    size_t count = 0;
+    for (size_t i = 0; i < e->count; i++) count += trial_counts(&e->trials[i]);
+    return count;
+}
+
+/* Why an evaluation has no figure at all. */
+static void no_estimates(char *out, size_t size, const contender *of, const request *r) {
+    const pl_evaluation *e = of->evaluation;
+    if (of->info->needs_graph && trials_without_graph(e) == e->count)
+        snprintf(out, size,
+                 "none of its %zu jobs has a graph%s%s; the graph of job ID is looked for as "
+                 "ID.pt2, ID.json, ID.pt2.xz or ID.json.xz",
+                 e->count, r->graphs ? " in " : "", r->graphs ? r->graphs : "");
+    else
+        snprintf(out, size, "none of its %zu jobs could be estimated", e->count);
+}
+
+/* Evaluates one; where that fails, of->left_out says why. Returns an exit code. */
+static int run(contender *of, const comparison *c, const pl_jobs *jobs, size_t number) {
+    const request *r = c->request;
+    pl_evaluate_settings settings;
+    pl_error err;
+    char label[96], reason[1024];
+    pl_evaluate_settings_default(&settings);
+    settings.estimator = of->info->name;
+    if (r->job.weights &&
+        strcmp(pl_weights_describe(r->job.weights)->estimator, of->info->name) == 0)
+        settings.weights = r->job.weights;
+    settings.target = c->target;
+    settings.split = r->split;
+    if (r->folds) settings.folds = (int)r->folds;
+    if (r->set) settings.options = r->set;
+    settings.seed = r->seed;
+    settings.bin_bytes = r->bin << 20;
+    settings.threads = (int)r->threads;
+    settings.progress = show_progress;
+    snprintf(label, sizeof label, c->count > 1 ? "%s (%zu of %zu)" : "%s", of->info->name, number,
+             c->count);
+    progress_start(label, 0);
+    pl_status status = pl_evaluate(&of->evaluation, jobs, &settings, &err);
+    progress_stop();
+    if (status != PL_OK) {
+        if (c->count == 1) complain_of(&err, NULL);
+        of->left_out = need_string(err.message);
+        return (int)status;
+    }
+    if (estimated(of->evaluation) > 0) return 0;
+    no_estimates(reason, sizeof reason, of, r);
+    of->left_out = need_string(reason);
+    return PL_INPUT;
+}
+
+/* All of them; returns the first failure of one that was asked for by name. */
+static int run_all(comparison *c, const pl_jobs *jobs, bool all) {
+    const request *r = c->request;
     int code = 0;
-    if (without_graph(evaluation) == evaluation->count)
-        code = complain(PL_INPUT,
-                        "%s: none of its %zu jobs has a graph in %s; the graph of job ID is looked "
-                        "for as ID.pt2, ID.json, ID.pt2.xz or ID.json.xz",
-                        r->file, evaluation->count, r->graphs);
-    else if (summarise(evaluation, NULL, NULL, error_of).jobs == 0)
-        code = complain(PL_INPUT, "%s: none of its %zu jobs could be estimated with a graph of %s",
-                        r->file, evaluation->count, r->graphs);
-    if (r->csv) {
-        int failed = write_csv(r->csv, evaluation);
-        if (code == 0) code = failed;
+    for (size_t i = 0; i < c->count; i++) {
+        contender *of = &c->list[i];
+        int failed = 0;
+        if (all && of->info->slow && of->info->learns && r->split != PL_SPLIT_NONE) {
+            of->left_out = need_string("slow to train; naming it in --estimator has it trained");
+        } else if (of->info->needs_graph && !r->graphs) {
+            of->left_out = need_string("needs the jobs' graphs, --graphs DIR");
+            failed = PL_USAGE;
+        } else {
+            failed = run(of, c, jobs, i + 1);
+            if (failed && c->count > 1) pl_evaluation_close(&of->evaluation);
+        }
+        if (failed && !all && c->count > 1)
+            complain(failed, "%s: %s", of->info->name, of->left_out);
+        if (failed && !all && code == 0) code = failed;
     }
-    if (code == 0 && r->scatter)
-        code = scatter_write(r->scatter, evaluation,
-                             summarise(evaluation, NULL, NULL, error_of).median);
-    if (code == 0 || code == PL_INPUT) {
-        if (r->json)
-            print_json(evaluation);
-        else if (code == 0)
-            print_text(evaluation);
-        else
-            print_failures(evaluation);
+    return code;
+}
+
+/* ---- the verb ---- */
+
+static int write_files(const comparison *c, const request *r) {
+    int code = r->csv ? comparison_csv(c, r->csv) : 0;
+    if (code == 0 && r->scatter) code = scatter_write(c, r->scatter);
+    if (code == 0 && r->bars) code = bars_write(c, r->bars);
+    if (code == 0 && r->report) code = comparison_markdown(c, r->report);
+    return code;
+}
+
+/* One estimator without a single estimate: what is known of the jobs is told all the same. */
+static int tell_failure(comparison *c, const request *r, int code) {
+    contender *of = &c->list[0];
+    if (!of->evaluation) return code;
+    complain(code, "%s: %s", r->file, of->left_out);
+    comparison_rank(c);
+    if (r->csv) comparison_csv(c, r->csv);
+    if (r->json)
+        comparison_json(c, stdout);
+    else
+        print_failures(of->evaluation);
+    return code;
+}
+
+int verb_evaluate(const request *r) {
+    comparison c = {.request = r, .target = r->target ? r->target : target_name(0)};
+    pl_jobs *jobs = NULL;
+    bool all;
+    gather(&c, r, &all);
+    int code = check_request(&c, r);
+    if (code == 0) code = open_jobs(&jobs, r);
+    if (code == 0) {
+        c.command = options_command(r);
+        c.jobs = pl_jobs_count(jobs);
+        c.bin_bytes = r->bin ? r->bin << 20 : pl_jobs_bin_bytes(jobs);
+        c.split = r->split == PL_SPLIT_MODEL || r->split == PL_SPLIT_FAMILY;
+        code = run_all(&c, jobs, all);
+        if (c.count == 1 && c.list[0].left_out) {
+            code = tell_failure(&c, r, code);
+        } else {
+            comparison_rank(&c);
+            if (c.ran == 0) {
+                for (size_t i = 0; all && i < c.remark_count; i++)
+                    complain(PL_MISSING, "%s", c.remarks[i]);
+                code = complain(code ? code : PL_MISSING, "%s: no estimator has an estimate of it",
+                                r->file);
+            } else {
+                int failed = write_files(&c, r);
+                if (failed == 0 && r->json)
+                    comparison_json(&c, stdout);
+                else if (failed == 0)
+                    print_comparison(&c);
+                if (failed) code = failed;
+            }
+        }
     }
-    pl_evaluation_close(&evaluation);
+    comparison_free(&c);
+    pl_jobs_close(&jobs);
     return code;
 }

@@ -155,7 +155,8 @@ static void print_changes(const change *list, size_t count, const pl_report *rep
                    difference = text_change(c->peak - report->peak_bytes);
         /* Fragmentation can use up a card that the peak alone would leave room on. */
         bool lost = c->out_of_memory && c->high <= pl_gpu_usable(report->gpu);
-        table_row(t, (const char *[]){c->name, peak.text, difference.text, high.text,
+        table_row(t, (const char *[]){c->name, peak.text, difference.text,
+                                      c->high >= 0 ? high.text : "-",
                                       c->fits ? "yes"
                                       : lost  ? "no: out of memory"
                                               : "no"});
@@ -237,6 +238,10 @@ int verb_explain(const request *r) {
     int code = timeline_check(r->timeline);
     if (code == 0) code = open_model(&model, r);
     if (code == 0) code = simulate(&report, model, r, &job);
+    if (code == 0 && !report->alive && !has_breakdown(report))
+        code = complain(
+            PL_USAGE, "explain: estimator %s does not say what is alive at the peak; these do: %s",
+            report->estimator, simulating_names());
     if (code == 0 && r->timeline)
         code = timeline_write(r->timeline, report, pl_model_describe(model));
     if (code == 0) {

@@ -31,6 +31,14 @@ static void print_batch(const pl_fit *fit, const pl_symbol *batch, const pl_repo
                report->gpu->title);
     } else if (fit->batch == 0) {
         printf("not even a batch of 1 fits %s\n", report->gpu->title);
+    } else if (fit->high_at < 0) { /* no interval: only the peak was held against the card */
+        printf("%s %" PRId64 "%s %s; no interval\n",
+               fit->batch >= r->most || fit->batch >= batch->most ? "batch" : "largest batch",
+               fit->batch,
+               fit->batch >= r->most ? " is the largest that was to be tried (--most) and fits"
+               : fit->batch >= batch->most ? " is the largest that the model takes and fits"
+                                           : " on",
+               report->gpu->title);
     } else if (fit->batch >= r->most) {
         printf("batch %" PRId64
                " fits %s (up to %s), and is the largest that was to be tried (--most)\n",
@@ -89,7 +97,8 @@ static int over_cards(const request *r, const pl_model *model, table *t, json *j
                        change = text_change(left);
             /* Fragmentation can use up a card that the peak alone would leave room on. */
             bool lost = report->out_of_memory && left >= 0;
-            table_row(t, (const char *[]){gpu->name, capacity.text, peak.text, high.text,
+            table_row(t, (const char *[]){gpu->name, capacity.text, peak.text,
+                                          report->high_bytes >= 0 ? high.text : "-",
                                           report->fits ? "yes" : "no",
                                           lost ? "out of memory" : change.text,
                                           gpu->calibrated ? "measured" : "data sheet"});

@@ -42,19 +42,21 @@ static void put_wrapped(FILE *out, const char *text, int indent, int width) {
     putc('\n', out);
 }
 
-/* The help, the values and the default as one line. GPU names are many: plimsoll gpus has them. */
+/* The help, the values and the default as one line. GPUs and estimators are many: plimsoll gpus and
+ * plimsoll estimators have them. */
 static void describe(const option_row *row, char *out, size_t size) {
     size_t used = (size_t)snprintf(out, size, "%s", row->help);
-    const char *between = " (", *name;
-    if (row->names && row->names != gpu_name)
+    const char *between = " (", *name, *standard = option_standard(row);
+    if (row->names && row->names != gpu_name && row->names != pl_estimator_name &&
+        row->names != evaluated_name)
         for (size_t i = 0; used < size && (name = row->names(i)); i++) {
             used += (size_t)snprintf(out + used, size - used, "%s%s", between, name);
             between = ", ";
         }
-    if (row->standard && used < size)
+    if (standard && used < size)
         used += (size_t)snprintf(out + used, size - used, "%sdefault: %s",
-                                 between[0] == ',' ? "; " : between, row->standard);
-    if (used < size && (between[0] == ',' || row->standard)) snprintf(out + used, size - used, ")");
+                                 between[0] == ',' ? "; " : between, standard);
+    if (used < size && (between[0] == ',' || standard)) snprintf(out + used, size - used, ")");
 }
 
 enum { NAME_COLUMNS = 24, TEXT_COLUMNS = 68 };
@@ -63,7 +65,7 @@ void help_print(FILE *out, verb v) {
     if (v < VERBS) {
         const verb_row *row = &verb_table[v];
         fprintf(out, "usage: plimsoll %s%s%s [OPTIONS]\n\n", row->name, row->operand ? " " : "",
-                row->operand ? row->operand : "");
+                verb_operand(v));
         put_wrapped(out, row->text, 0, NAME_COLUMNS + TEXT_COLUMNS);
     } else {
         fputs("usage: plimsoll VERB ...\n\n", out);
@@ -148,7 +150,7 @@ static void put_manual(void) {
     for (int i = 0; i < VERBS; i++) {
         if (i) fputs(".br\n", stdout);
         printf("\\fBplimsoll %s\\fR ", verb_table[i].name);
-        if (verb_table[i].operand) printf("\\fI%s\\fR ", verb_table[i].operand);
+        if (verb_table[i].operand) printf("\\fI%s\\fR ", verb_operand((verb)i));
         fputs("[\\fIOPTIONS\\fR]\n", stdout);
     }
     fputs(".SH DESCRIPTION\n", stdout);
@@ -159,7 +161,7 @@ static void put_manual(void) {
         "standard error; colour and progress bars on a terminal only.");
     for (int v = 0; v < VERBS; v++) {
         printf(".SS plimsoll %s", verb_table[v].name);
-        if (verb_table[v].operand) printf(" %s", verb_table[v].operand);
+        if (verb_table[v].operand) printf(" %s", verb_operand((verb)v));
         putchar('\n');
         put_paragraph(verb_table[v].text);
         for (size_t i = 0; i < option_count; i++) {
@@ -183,6 +185,8 @@ static void put_manual(void) {
     put_paragraph("plimsoll estimate resnet50.pt2 --batch 64 --precision amp-bf16 --gpu l4");
     put_paragraph("plimsoll check gpt2.pt2 --checkpoint --gpu a100-40gb || echo too big");
     put_paragraph("plimsoll fit resnet50.pt2 --gpu l4");
+    put_paragraph("plimsoll train random-forest --jobs jobs.jsonl.xz --out forest.plm");
+    put_paragraph("plimsoll evaluate jobs.jsonl.xz --graphs graphs --estimator all --split model");
     fputs(".fi\n", stdout);
 }
 

@@ -12,9 +12,25 @@
 #include "verbs.h"
 
 static int (*const verbs[VERBS])(const request *) = {
-    [VERB_ESTIMATE] = verb_estimate, [VERB_EXPLAIN] = verb_explain,   [VERB_CHECK] = verb_check,
-    [VERB_FIT] = verb_fit,           [VERB_EVALUATE] = verb_evaluate, [VERB_GPUS] = verb_gpus,
+    [VERB_ESTIMATE] = verb_estimate, [VERB_EXPLAIN] = verb_explain,       [VERB_CHECK] = verb_check,
+    [VERB_FIT] = verb_fit,           [VERB_EVALUATE] = verb_evaluate,     [VERB_GPUS] = verb_gpus,
+    [VERB_TRAIN] = verb_train,       [VERB_ESTIMATORS] = verb_estimators,
 };
+
+/* Opens the weights of --model and puts them into the request's job, with their estimator where
+ * --estimator names none. Evaluate, which may name several, looks for itself which is meant. */
+static int use_weights(request *r, pl_weights **weights) {
+    pl_error err;
+    if (!r->model) return 0;
+    if (pl_weights_open(weights, r->model, &err) != PL_OK) return complain_of(&err, r->model);
+    const pl_weights_info *info = pl_weights_describe(*weights);
+    if (r->verb != VERB_EVALUATE && r->estimator && strcmp(r->estimator, info->estimator) != 0)
+        return complain(PL_USAGE, "--model: %s holds what %s has learnt, not %s", r->model,
+                        info->estimator, r->estimator);
+    r->job.weights = *weights;
+    r->job.estimator = info->estimator;
+    return 0;
+}
 
 /* The hidden verb that writes the manual and the completions, for tools/generate.sh. */
 static bool wants_generated(int argc, char **argv) {
@@ -24,6 +40,7 @@ static bool wants_generated(int argc, char **argv) {
 int main(int argc, char **argv) {
     text_start();
     request r;
+    pl_weights *weights = NULL;
     int code;
     if (wants_generated(argc, argv)) {
         code = help_generate(argv[2]);
@@ -33,8 +50,9 @@ int main(int argc, char **argv) {
             help_print(stdout, r.verb);
         else if (code == 0 && r.version)
             printf("plimsoll %s\n", pl_version());
-        else if (code == 0)
+        else if (code == 0 && (code = use_weights(&r, &weights)) == 0)
             code = verbs[r.verb](&r);
+        pl_weights_close(&weights);
     }
     /* What could not be written was not said: a full disk is a failure. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0)

@@ -19,35 +19,52 @@
 
 const verb_row verb_table[VERBS] = {
     [VERB_ESTIMATE] =
-        {"estimate", "FILE", "peak GPU memory of training a model, and where it goes",
+        {"estimate", "FILE", 1, 1, "peak GPU memory of training a model, and where it goes",
          "Simulates three training steps of the model in FILE (a .pt2 archive of "
          "torch.export.save, or the model.json inside one) and prints the peak that "
          "nvidia-smi would show, its interval, what it is made of, and whether it fits. "
          "Dynamic dimensions other than batch and sequence length are taken at the size they "
-         "were exported with."},
+         "were exported with.",
+         NULL},
     [VERB_EXPLAIN] =
-        {"explain", "FILE", "what is alive at the peak, and what would change it",
+        {"explain", "FILE", 1, 1, "what is alive at the peak, and what would change it",
          "Prints what is alive at the peak by module and by kind, the largest tensors, and "
          "what checkpointing, another optimizer, another precision or another batch would "
-         "change, each of them simulated."},
+         "change, each of them simulated.",
+         NULL},
     [VERB_CHECK] =
-        {"check", "FILE", "a gate: exit code 0 when the job fits, 10 when it does not",
+        {"check", "FILE", 1, 1, "a gate: exit code 0 when the job fits, 10 when it does not",
          "Prints one line. The job fits when the upper end of its interval does not exceed "
-         "what the card holds."},
+         "what the card holds.",
+         NULL},
     [VERB_FIT] =
-        {"fit", "FILE", "the largest batch for a GPU, and the GPUs a job fits on",
+        {"fit", "FILE", 1, 1, "the largest batch for a GPU, and the GPUs a job fits on",
          "Finds the largest batch that fits the card (the model has to be exported with a "
          "dynamic batch), verified at the answer and one above it; then simulates the job as "
-         "given on every card of the catalogue."},
+         "given on every card of the catalogue.",
+         NULL},
     [VERB_EVALUATE] =
-        {"evaluate", "JOBS", "an estimator against measured jobs",
-         "Runs every job of JOBS (JSON lines, plain or .xz) through an estimator and "
-         "compares with what was measured. The graph of a job is ID.pt2 or ID.json in the "
-         "folder of --graphs."},
+        {"evaluate", "JOBS", 1, MOST_FILES, "estimators against measured jobs",
+         "Runs every job of JOBS (JSON lines or GPUMemNet's CSV, plain or .xz) through one or "
+         "several estimators and compares with what was measured. The graph of a job is ID.pt2 or "
+         "ID.json in the folder of --graphs. With --split, an estimator that learns is trained "
+         "anew for each fold, on the jobs that are not in it.",
+         NULL},
+    [VERB_TRAIN] =
+        {"train", "NAME", 1, 1, "teach a learned estimator from measured jobs",
+         "Trains the estimator NAME on the jobs of --jobs and writes what it learnt to --out, for "
+         "--model. The same jobs, settings and seed give the same file, byte for byte.",
+         learner_name},
+    [VERB_ESTIMATORS] =
+        {"estimators", "NAME", 0, 1, "the estimators, or all about one of them",
+         "Lists the estimators that --estimator knows: what they are, and whether they have to be "
+         "trained first. With NAME: where it comes from and what it does not see.",
+         pl_estimator_name},
     [VERB_GPUS] =
-        {"gpus", NULL, "the catalogue of GPUs",
+        {"gpus", NULL, 0, 0, "the catalogue of GPUs",
          "Lists the cards that --gpu knows: memory as nvidia-smi reports it, compute "
-         "capability, multiprocessors, bandwidth, peak rates, and whether they were measured."},
+         "capability, multiprocessors, bandwidth, peak rates, and whether they were measured.",
+         NULL},
 };
 
 const char *gpu_name(size_t index) {
@@ -57,6 +74,33 @@ const char *gpu_name(size_t index) {
 
 const char *loss_name(size_t index) {
     static const char *const names[] = {"auto", "ce", "mse", "own", "none"};
+    return index < sizeof names / sizeof *names ? names[index] : NULL;
+}
+
+const char *learner_name(size_t index) {
+    const pl_estimator_info *info;
+    for (size_t i = 0; (info = pl_estimator_at(i)); i++)
+        if (info->learns && index-- == 0) return info->name;
+    return NULL;
+}
+
+const char *evaluated_name(size_t index) {
+    size_t count = 0;
+    while (pl_estimator_name(count)) count++;
+    return index == count ? "all" : index < count ? pl_estimator_name(index) : NULL;
+}
+
+const char *split_name(size_t index) {
+    static const char *const names[] = {"none", "row", "model", "family"};
+    return index < sizeof names / sizeof *names ? names[index] : NULL;
+}
+
+const char *trained_split_name(size_t index) {
+    return split_name(index + 1);
+}
+
+const char *target_name(size_t index) {
+    static const char *const names[] = {"memory", "flops", "flop-rate"};
     return index < sizeof names / sizeof *names ? names[index] : NULL;
 }
 
@@ -84,21 +128,56 @@ const option_row option_table[] = {
      "PYTORCH_CUDA_ALLOC_CONF of the job"},
     {MODEL, "parallel", 0, "KIND:N", OPTION_PARALLEL, 0, NULL, NULL,
      "one rank of N: ddp:N, or fsdp2:N[:STAGE[:mp]] with stage 2 or 3, mp for bf16 parameters"},
-    {MODEL | IN(EVALUATE), "gpu", 'g', "G", OPTION_GPU, PLACE(job.gpu), gpu_name, "h200",
-     "the card; plimsoll gpus lists them"},
-    {MODEL | IN(EVALUATE), "estimator", 'e', "E", OPTION_NAME, PLACE(job.estimator),
-     pl_estimator_name, "sim", "how the peak is found"},
+    {MODEL | IN(EVALUATE) | IN(TRAIN), "gpu", 'g', "G", OPTION_GPU, PLACE(job.gpu), gpu_name,
+     "h200", "the card; plimsoll gpus lists them"},
+    {MODEL, "estimator", 'e', "E", OPTION_NAME, PLACE(estimator), pl_estimator_name, NULL,
+     "how the peak is found; plimsoll estimators lists them"},
+    {IN(EVALUATE), "estimator", 'e', "E[,E]", OPTION_NAMES, PLACE(estimator), evaluated_name, NULL,
+     "what is evaluated: a name, several with commas, or all (those slow to train left out "
+     "where they would be trained)"},
+    {MODEL | IN(EVALUATE), "model", 'M', "FILE", OPTION_FILE, PLACE(model), NULL, NULL,
+     "what plimsoll train has written; its estimator is used where --estimator names none"},
     {IN(ESTIMATE) | IN(EXPLAIN), "timeline", 't', "FILE", OPTION_FILE, PLACE(timeline), NULL, NULL,
      "write the memory of the three steps to FILE, a picture (.svg) or numbers (.csv)"},
     {IN(FIT), "most", 'm', "N", OPTION_COUNT, PLACE(most), NULL, "65536", "largest batch to try"},
-    {IN(EVALUATE), "graphs", 'G', "DIR", OPTION_FOLDER, PLACE(graphs), NULL, NULL,
-     "folder of the jobs' graphs (needed)"},
+    {IN(TRAIN), "jobs", 'J', "FILE", OPTION_FILES, PLACE(jobs), NULL, NULL,
+     "measured jobs to learn from (needed); may be given several times"},
+    {IN(EVALUATE) | IN(TRAIN), "graphs", 'G', "DIR", OPTION_FOLDER, PLACE(graphs), NULL, NULL,
+     "folder of the jobs' graphs; without it, only estimators that need none"},
+    {IN(TRAIN), "out", 'o', "FILE", OPTION_FILE, PLACE(out), NULL, NULL,
+     "where to write what was learnt (needed)"},
+    {IN(EVALUATE), "split", 'S', "BY", OPTION_SPLIT, PLACE(split), split_name, "none",
+     "train anew and predict what was left out: rows, whole models, or whole families"},
+    {IN(TRAIN), "split", 'S', "BY", OPTION_SPLIT, PLACE(split), trained_split_name, "model",
+     "how the jobs held out are chosen: by row, whole models, or a whole family"},
+    {IN(EVALUATE), "folds", 0, "N", OPTION_FOLDS, PLACE(folds), NULL, "5",
+     "parts that --split makes; by family there are as many as families"},
+    {IN(TRAIN), "hold-out", 0, "SHARE", OPTION_SHARE, PLACE(hold_out), NULL,
+     "the estimator's publication's, else 0.15",
+     "share of the jobs kept apart to tell when to stop; 0: none"},
+    {IN(TRAIN), "target", 0, "T", OPTION_NAME, PLACE(target), target_name,
+     "all that it can learn of the jobs", "what is learnt"},
+    {IN(EVALUATE), "target", 0, "T", OPTION_NAME, PLACE(target), target_name, "memory",
+     "what is predicted: flops are those of a step, flop-rate those of a second"},
+    {IN(EVALUATE) | IN(TRAIN), "seed", 0, "N", OPTION_SEED, PLACE(seed), NULL, "1",
+     "of folds and training"},
+    {IN(EVALUATE) | IN(TRAIN), "bin", 0, "MIB", OPTION_BIN, PLACE(bin), NULL,
+     "as the jobs' publication has them",
+     "width of the bins that classifiers put memory into; evaluate shows the bins then"},
+    {IN(EVALUATE) | IN(TRAIN), "set", 0, "PAIRS", OPTION_TEXT, PLACE(set), NULL, NULL,
+     "settings of training, \"epochs=50 rate=0.01\""},
     {IN(EVALUATE), "threads", 0, "N", OPTION_THREADS, PLACE(threads), NULL, "one a core",
      "jobs estimated at a time, 1 to 256"},
     {IN(EVALUATE), "csv", 0, "FILE", OPTION_FILE, PLACE(csv), NULL, NULL,
-     "write one line a job to FILE"},
+     "write one line a job and estimator to FILE"},
     {IN(EVALUATE), "scatter", 0, "FILE", OPTION_FILE, PLACE(scatter), NULL, NULL,
      "write a picture of predicted against measured peaks to FILE (.svg)"},
+    {IN(EVALUATE), "bars", 0, "FILE", OPTION_FILE, PLACE(bars), NULL, NULL,
+     "write a bar chart of the errors by estimator to FILE (.svg)"},
+    {IN(EVALUATE), "report", 0, "FILE", OPTION_FILE, PLACE(report), NULL, NULL,
+     "write a report to FILE (.md), and its pictures beside it"},
+    {IN(TRAIN), "curve", 0, "FILE", OPTION_FILE, PLACE(curve), NULL, NULL,
+     "write a picture of the losses by epoch to FILE (.svg)"},
     {ALL_VERBS, "json", 'j', NULL, OPTION_SWITCH, PLACE(json), NULL, NULL,
      "print one JSON object instead of text"},
     {ALL_VERBS | 1u << VERB_NONE, "help", 'h', NULL, OPTION_SWITCH, PLACE(help), NULL, NULL,
@@ -107,6 +186,22 @@ const option_row option_table[] = {
      "print the version"},
 };
 const size_t option_count = sizeof option_table / sizeof *option_table;
+
+const char *option_standard(const option_row *row) {
+    if (row->place != PLACE(estimator)) return row->standard;
+    pl_job job;
+    pl_job_default(&job);
+    return job.estimator;
+}
+
+const char *verb_operand(verb v) {
+    static char text[32];
+    const verb_row *row = &verb_table[v];
+    if (!row->operand) return "";
+    snprintf(text, sizeof text, "%s%s%s%s", row->least == 0 ? "[" : "", row->operand,
+             row->most > 1 ? "..." : "", row->least == 0 ? "]" : "");
+    return text;
+}
 
 /* ---- nearest spelling ---- */
 
@@ -214,20 +309,30 @@ static void suggest(char *out, size_t size, const char *given, const char *const
                                  found[i], i + 1 == begin ? "? " : "");
 }
 
-/* Says which values there are, the likeliest first of all. */
+void list_names(char *out, size_t size, const char *(*names)(size_t)) {
+    size_t used = 0;
+    const char *name;
+    out[0] = '\0';
+    for (size_t i = 0; used < size && (name = names(i)); i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", name);
+}
+
+int unknown_name(const char *what, const char *noun, const char *(*names)(size_t),
+                 const char *given) {
+    char list[1024], likely[256];
+    const char *candidates[128];
+    size_t count = 0;
+    for (const char *name; count < 128 && (name = names(count)); count++) candidates[count] = name;
+    suggest(likely, sizeof likely, given, candidates, count);
+    list_names(list, sizeof list, names);
+    return complain(PL_USAGE, "%s: no %s called %s; %sthere are %s", what, noun, given, likely,
+                    list);
+}
+
 static int unknown_value(const option_row *row, const char *given) {
-    char list[1024] = "", likely[256];
-    const char *names[128];
-    size_t count = 0, used = 0;
-    for (const char *name; count < 128 && (name = row->names(count)); count++) {
-        names[count] = name;
-        if (used < sizeof list)
-            used +=
-                (size_t)snprintf(list + used, sizeof list - used, "%s%s", count ? ", " : "", name);
-    }
-    suggest(likely, sizeof likely, given, names, count);
-    return complain(PL_USAGE, "--%s: no %s called %s; %sthere are %s", row->name, row->name, given,
-                    likely, list);
+    char what[64];
+    snprintf(what, sizeof what, "--%s", row->name);
+    return unknown_name(what, row->name, row->names, given);
 }
 
 /* ---- values ---- */
@@ -235,14 +340,44 @@ static int unknown_value(const option_row *row, const char *given) {
 /* The start of a request as type; place comes from offsetof of a member of that type. */
 #define AT(type) (*(type *)(void *)((char *)out + row->place))
 
-static int set_count(const option_row *row, const char *value, int64_t most, int64_t *number) {
+static int set_count(const option_row *row, const char *value, int64_t least, int64_t most,
+                     int64_t *number) {
     char *end;
     errno = 0;
     long long got = strtoll(value, &end, 10);
-    if (errno || end == value || *end || value[0] == ' ' || got < 1 || got > most)
-        return complain(PL_USAGE, "--%s: %s is not a whole number from 1 to %" PRId64, row->name,
-                        value, most);
+    if (errno || end == value || *end || value[0] == ' ' || got < least || got > most)
+        return complain(PL_USAGE, "--%s: %s is not a whole number from %" PRId64 " to %" PRId64,
+                        row->name, value, least, most);
     *number = got;
+    return 0;
+}
+
+static int set_seed(const option_row *row, const char *value, uint64_t *number) {
+    char *end;
+    errno = 0;
+    unsigned long long got = strtoull(value, &end, 10);
+    if (errno || *end || value[0] < '0' || value[0] > '9') /* no sign: it would wrap around */
+        return complain(PL_USAGE, "--%s: %s is not a whole number from 0 to 2^64 - 1", row->name,
+                        value);
+    *number = got;
+    return 0;
+}
+
+static int set_share(const option_row *row, const char *value, double *number) {
+    char *end;
+    double got = strtod(value, &end);
+    bool number_like = (value[0] >= '0' && value[0] <= '9') || value[0] == '.';
+    if (!number_like || *end || !(got >= 0 && got < 1))
+        return complain(PL_USAGE, "--%s: %s is not a share from 0 to below 1", row->name, value);
+    *number = got;
+    return 0;
+}
+
+static int add_file(const option_row *row, const char *value, file_list *files) {
+    if (!value[0]) return complain(PL_USAGE, "--%s: a name of a file is needed", row->name);
+    if (files->count == MOST_FILES)
+        return complain(PL_USAGE, "--%s: more than %d files", row->name, MOST_FILES);
+    files->names[files->count++] = value;
     return 0;
 }
 
@@ -260,6 +395,19 @@ static const char *listed_name(const option_row *row, const char *value) {
     return found;
 }
 
+/* Every name of a list with commas is one of the row's. */
+static int check_names(const option_row *row, const char *value) {
+    for (const char *at = value;; at++) {
+        char name[128];
+        size_t length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : 127, at);
+        if (!name[0]) return complain(PL_USAGE, "--%s: %s has an empty name", row->name, value);
+        if (!listed_name(row, name)) return unknown_value(row, name);
+        at += length;
+        if (!*at) return 0;
+    }
+}
+
 static int set_value(request *out, const option_row *row, const char *value) {
     enum { MOST_COUNT = 1 << 30 };
     int64_t number = 0;
@@ -267,15 +415,26 @@ static int set_value(request *out, const option_row *row, const char *value) {
     const char *name = row->names ? listed_name(row, value) : NULL;
     switch (row->type) {
     case OPTION_SWITCH: AT(bool) = true; return 0;
-    case OPTION_COUNT: return set_count(row, value, MOST_COUNT, &AT(int64_t));
-    case OPTION_THREADS: return set_count(row, value, MOST_THREADS, &AT(int64_t));
+    case OPTION_COUNT: return set_count(row, value, 1, MOST_COUNT, &AT(int64_t));
+    case OPTION_THREADS: return set_count(row, value, 1, MOST_THREADS, &AT(int64_t));
+    case OPTION_FOLDS: return set_count(row, value, 2, MOST_FOLDS, &AT(int64_t));
+    case OPTION_BIN: return set_count(row, value, 1, MOST_BIN, &AT(int64_t));
+    case OPTION_SEED: return set_seed(row, value, &AT(uint64_t));
+    case OPTION_SHARE: return set_share(row, value, &AT(double));
+    case OPTION_FILES: return add_file(row, value, &AT(file_list));
     case OPTION_PASSES:
-        failed = set_count(row, value, MOST_PASSES, &number);
+        failed = set_count(row, value, 1, MOST_PASSES, &number);
         if (!failed) AT(int) = (int)number;
         return failed;
     case OPTION_TEXT:
     case OPTION_FILE:
     case OPTION_FOLDER: AT(const char *) = value; return 0;
+    case OPTION_NAMES:
+        failed = check_names(row, value);
+        if (!failed) AT(const char *) = value;
+        return failed;
+    case OPTION_SPLIT:
+        return name && pl_split_parse(name, &AT(pl_split)) ? 0 : unknown_value(row, value);
     case OPTION_NAME:
     case OPTION_GPU:
         if (!name) return unknown_value(row, value);
@@ -335,7 +494,9 @@ static int parse_option(request *out, int argc, char **argv, int *at) {
 }
 
 int options_parse(request *out, int argc, char **argv) {
-    *out = (request){.verb = VERB_NONE, .most = 65536};
+    *out = (request){.verb = VERB_NONE, .most = 65536, .seed = 1, .hold_out = -1};
+    out->argc = argc;
+    out->argv = argv;
     pl_job_default(&out->job);
     int at = 1;
     if (at < argc && strcmp(argv[at], "help") == 0) { /* help VERB is VERB --help */
@@ -347,6 +508,7 @@ int options_parse(request *out, int argc, char **argv) {
         while (v < VERBS && strcmp(argv[at], verb_table[v].name) != 0) v++;
         if (v == VERBS) return unknown_verb(argv[at]);
         out->verb = v;
+        out->split = v == VERB_TRAIN ? PL_SPLIT_MODEL : PL_SPLIT_NONE;
         at++;
     }
     bool options_over = false;
@@ -359,19 +521,55 @@ int options_parse(request *out, int argc, char **argv) {
             if (failed) return failed;
         } else if (out->verb == VERB_NONE) {
             return complain(PL_USAGE, "%s: the verb comes first; %s", word, see_help(VERB_NONE));
-        } else if (!verb_table[out->verb].operand || out->file) {
+        } else if (out->files.count >= verb_table[out->verb].most) {
             return complain(PL_USAGE, "%s: one %s too many; %s", word,
                             verb_table[out->verb].operand ? verb_table[out->verb].operand : "word",
                             see_help(out->verb));
         } else {
-            out->file = word;
+            out->files.names[out->files.count++] = word;
         }
     }
+    out->file = out->files.names[0];
     if (out->help || out->version) return 0;
     if (out->verb == VERB_NONE)
         return complain(PL_USAGE, "a verb is needed; %s", see_help(VERB_NONE));
-    if (verb_table[out->verb].operand && !out->file)
+    if (out->files.count < verb_table[out->verb].least)
         return complain(PL_USAGE, "%s needs a %s; %s", verb_table[out->verb].name,
                         verb_table[out->verb].operand, see_help(out->verb));
+    if (out->verb != VERB_EVALUATE && out->estimator) out->job.estimator = out->estimator;
     return 0;
+}
+
+/* ---- the command line again ---- */
+
+/* A word as a shell takes it: within '...', a quote as '\'' ; or as it is. Returns its length; out
+ * NULL: measures alone. */
+static size_t put_word(char *out, const char *word) {
+    size_t length = 0;
+    bool plain = word[0] != '\0';
+    for (const char *at = word; *at; at++)
+        plain = plain && (strchr("-_./:,=+@%", *at) || (*at >= '0' && *at <= '9') ||
+                          (folded(*at) >= 'a' && folded(*at) <= 'z'));
+    if (!plain && out) out[length] = '\'';
+    length += !plain;
+    for (; *word; word++) {
+        const char *form = *word == '\'' ? "'\\''" : NULL;
+        size_t size = form ? strlen(form) : 1;
+        if (out) memcpy(out + length, form ? form : word, size);
+        length += size;
+    }
+    if (!plain && out) out[length] = '\'';
+    return length + !plain;
+}
+
+char *options_command(const request *r) {
+    size_t size = sizeof "plimsoll";
+    for (int i = 1; i < r->argc; i++) size += 1 + put_word(NULL, r->argv[i]);
+    char *text = need(size, 1), *at = text;
+    at += sprintf(at, "plimsoll");
+    for (int i = 1; i < r->argc; i++) {
+        *at++ = ' ';
+        at += put_word(at, r->argv[i]);
+    }
+    return text;
 }

@@ -11,37 +11,62 @@ typedef enum verb {
     VERB_CHECK,
     VERB_FIT,
     VERB_EVALUATE,
+    VERB_TRAIN,
+    VERB_ESTIMATORS,
     VERB_GPUS,
     VERBS,
     VERB_NONE = VERBS, /* plimsoll --help and --version */
 } verb;
 
+/* The library's bounds, and the command's own: files it takes, folds, MiB of a bin. */
+enum { MOST_PASSES = 4096, MOST_THREADS = 256, MOST_RANKS = 1 << 14 };
+enum { MOST_FILES = 64, MOST_FOLDS = 1000, MOST_BIN = 1 << 20 };
+
+typedef struct file_list {
+    const char *names[MOST_FILES];
+    size_t count;
+} file_list;
+
 /* What the command line asked for. Strings are argv's. */
 typedef struct request {
     verb verb;
-    const char *file; /* the operand, or NULL */
+    const char *file; /* the first operand, or NULL */
+    file_list files;  /* the operands */
     pl_job job;
+    const char *estimator; /* as given: a name, of evaluate a list; NULL: not given */
     bool json, help, version;
-    const char *timeline, *graphs, *csv, *scatter;
+    const char *timeline, *graphs, *csv, *scatter, *bars, *report, *model, *out, *curve;
+    file_list jobs; /* of --jobs */
     int64_t most, threads;
+    pl_split split;
+    int64_t folds, bin; /* 0: not given; bin in MiB */
+    uint64_t seed;
+    double hold_out;          /* -1: not given */
+    const char *target, *set; /* NULL: not given */
+    int argc;                 /* as main got them */
+    char **argv;
 } request;
-
-/* The library's bounds. */
-enum { MOST_PASSES = 4096, MOST_THREADS = 256, MOST_RANKS = 1 << 14 };
 
 /* How an option's argument is read, and where in the request it goes. */
 typedef enum option_type {
     OPTION_SWITCH,    /* bool: no argument */
     OPTION_COUNT,     /* int64_t: a whole number from 1 on */
+    OPTION_FOLDS,     /* int64_t: from 2 to MOST_FOLDS */
+    OPTION_BIN,       /* int64_t: from 1 to MOST_BIN */
+    OPTION_SEED,      /* uint64_t: a whole number */
+    OPTION_SHARE,     /* double: from 0 to below 1 */
     OPTION_PASSES,    /* int: from 1 to MOST_PASSES */
     OPTION_THREADS,   /* int64_t: from 1 to MOST_THREADS */
     OPTION_TEXT,      /* const char * */
     OPTION_FILE,      /* const char *: completed as a file */
+    OPTION_FILES,     /* file_list: a file more */
     OPTION_FOLDER,    /* const char *: completed as a folder */
     OPTION_NAME,      /* const char *: one of names */
+    OPTION_NAMES,     /* const char *: some of names, commas between them */
     OPTION_GPU,       /* const char *: one of names, or another way to write one */
     OPTION_PRECISION, /* pl_precision: one of names */
     OPTION_LOSS,      /* pl_loss: one of names */
+    OPTION_SPLIT,     /* pl_split: one of names */
     OPTION_PARALLEL,  /* the job's parallel fields */
 } option_type;
 
@@ -59,9 +84,11 @@ typedef struct option_row {
 
 typedef struct verb_row {
     const char *name;
-    const char *operand; /* "FILE", or NULL: none */
-    const char *summary; /* one line */
-    const char *text;    /* a paragraph for --help and the manual */
+    const char *operand;          /* "FILE", or NULL: none */
+    size_t least, most;           /* operands */
+    const char *summary;          /* one line */
+    const char *text;             /* a paragraph for --help and the manual */
+    const char *(*names)(size_t); /* what the operand is one of; NULL: a file */
 } verb_row;
 
 extern const verb_row verb_table[VERBS];
@@ -70,9 +97,29 @@ extern const size_t option_count;
 
 const char *gpu_name(size_t index); /* as pl_gpu_at */
 const char *loss_name(size_t index);
+const char *learner_name(size_t index);       /* estimators that learn */
+const char *evaluated_name(size_t index);     /* estimators, behind them "all" */
+const char *split_name(size_t index);         /* index: a pl_split */
+const char *trained_split_name(size_t index); /* those that --hold-out can be chosen by */
+const char *target_name(size_t index);
+
+/* The default, for people: the table's, of --estimator the library's. NULL: none. */
+const char *option_standard(const option_row *row);
+/* "FILE", "JOBS...", "[NAME]"; "" where the verb takes none. */
+const char *verb_operand(verb v);
 
 /* Fills *out. 0, or an exit code after complaining. */
 int options_parse(request *out, int argc, char **argv);
+
+/* The command line again, for a shell: "plimsoll train ...", words quoted where they need it.
+ * malloc'ed. */
+char *options_command(const request *r);
+
+/* Complains that `what` has no such name; says which there are, the likeliest first. PL_USAGE. */
+int unknown_name(const char *what, const char *noun, const char *(*names)(size_t),
+                 const char *given);
+/* Text of all names, ", " between them. */
+void list_names(char *out, size_t size, const char *(*names)(size_t));
 
 /* The candidate nearest to word in spelling, or NULL where none is near. */
 const char *nearest_name(const char *word, const char *const *candidates, size_t count);

@@ -13,6 +13,7 @@
 
 static struct {
     const char *label;
+    char note[128]; /* under the lock */
     atomic_size_t done, total;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -35,6 +36,7 @@ static void draw(int tick) {
         for (int i = 0; i < CELLS; i++) putc(i == at ? '*' : '.', stderr);
         fprintf(stderr, " %d s", tick / 10);
     }
+    if (progress.note[0]) fprintf(stderr, ", %s", progress.note);
     fputs("\033[K", stderr);
     fflush(stderr);
 }
@@ -70,6 +72,7 @@ static void *ticker(void *unused) {
 void progress_start(const char *label, size_t total) {
     if (progress.running || !isatty(STDERR_FILENO)) return;
     progress.label = label;
+    progress.note[0] = '\0';
     atomic_store(&progress.done, 0);
     atomic_store(&progress.total, total);
     progress.stop = false;
@@ -83,6 +86,12 @@ void progress_at(size_t done) {
 
 void progress_total(size_t total) {
     atomic_store(&progress.total, total);
+}
+
+void progress_note(const char *text) {
+    pthread_mutex_lock(&progress.lock);
+    snprintf(progress.note, sizeof progress.note, "%s", text);
+    pthread_mutex_unlock(&progress.lock);
 }
 
 void progress_stop(void) {

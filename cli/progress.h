@@ -8,6 +8,7 @@
 void progress_start(const char *label, size_t total);
 void progress_at(size_t done); /* from any thread */
 void progress_total(size_t total);
-void progress_stop(void); /* wipes the bar */
+void progress_note(const char *text); /* behind the bar, from any thread; copied */
+void progress_stop(void);             /* wipes the bar */
 
 #endif

@@ -1,23 +1,17 @@
-/* scatter: see scatter.h. Both axes are logarithmic and alike, so that equal relative errors lie
- * equally far from the diagonal; the dashed lines are 10 % above and below it. */
-#include "scatter.h"
-
+/* scatter: a picture of predicted against measured peaks; with several estimators a panel each, the
+ * best first, all with the same axes. Both axes are logarithmic and alike, so that equal relative
+ * errors lie equally far from the diagonal; the dashed lines are 10 % above and below it. Colours
+ * are families. The dots of a family in a panel are one path of strokes without length, a tenth of
+ * the bytes that circles would take. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "comparison.h"
 #include "svg.h"
-#include "text.h"
 
-enum {
-    SIDE = 620,
-    MARGIN_LEFT = 92,
-    MARGIN_TOP = 64,
-    WIDTH = 900,
-    HEIGHT = 750,
-    MOST_FAMILIES = 8
-};
+enum { MOST_FAMILIES = 8, LEGEND = 190, MARGIN = 24, BEYOND = 2 };
 
 static const char *const colours[MOST_FAMILIES] = {"#4a78a8", "#ee8f2f", "#5a9f52", "#dd5458",
                                                    "#a97ba3", "#8c6a56", "#d37fa5", "#4f9f9a"};
@@ -36,109 +30,227 @@ static size_t family_of(families *f, const char *name) {
     return f->count++;
 }
 
-typedef struct axes {
-    double least, most; /* logarithms of bytes, base 2 */
-} axes;
+/* How panels are laid out; pixels. */
+typedef struct layout {
+    size_t columns, rows;
+    double side;       /* of a panel's frame */
+    double left, top;  /* of the frame in its cell */
+    double wide, high; /* of a cell */
+    double from;       /* where the first row of cells starts */
+    double dot;        /* across */
+    bool memory;       /* figures are bytes */
+    int step;          /* powers of two between grid lines */
+} layout;
 
-static double along(const axes *a, double bytes) {
-    return SIDE * (log2(bytes) - a->least) / (a->most - a->least);
+typedef struct panel {
+    double left, top, side;
+    double least, most; /* logarithms of bytes (or of the target's unit), base 2 */
+    bool clipped;       /* predictions lie beyond them */
+} panel;
+
+static double along(const panel *p, double bytes) {
+    return p->side * (log2(bytes) - p->least) / (p->most - p->least);
 }
-static double x_of(const axes *a, double bytes) {
-    return MARGIN_LEFT + along(a, bytes);
+static double x_of(const panel *p, double bytes) {
+    return p->left + along(p, bytes);
 }
-static double y_of(const axes *a, double bytes) {
-    return MARGIN_TOP + SIDE - along(a, bytes);
+static double y_of(const panel *p, double bytes) {
+    return p->top + p->side - along(p, bytes);
 }
 
 static bool usable(const pl_trial *t) {
-    return t->status == PL_OK && t->peak_bytes > 0 && t->measured_bytes > 0;
+    return trial_counts(t) && t->predicted > 0;
 }
 
-static axes axes_of(const pl_evaluation *e) {
-    axes a = {30, 31};
+/* Axes that hold what was measured, and what was predicted up to four times above and below it;
+ * what lies further off is left at the edge, so that one estimator's slip does not crush the
+ * others. */
+static void find_range(const comparison *c, panel *p) {
     bool any = false;
-    for (size_t i = 0; i < e->count; i++) {
-        if (!usable(&e->trials[i])) continue;
-        double values[] = {log2((double)e->trials[i].peak_bytes),
-                           log2((double)e->trials[i].measured_bytes)};
-        for (int k = 0; k < 2; k++) {
-            if (!any) a.least = a.most = values[k];
+    double least = 30, most = 31, low = 30, high = 31;
+    for (size_t i = 0; i < c->ran; i++)
+        for (size_t k = 0; k < c->list[i].evaluation->count; k++) {
+            const pl_trial *t = &c->list[i].evaluation->trials[k];
+            if (!usable(t)) continue;
+            double truth = log2(t->measured), said = log2(t->predicted);
+            if (!any) least = most = low = high = truth;
             any = true;
-            a.least = fmin(a.least, values[k]);
-            a.most = fmax(a.most, values[k]);
+            least = fmin(least, truth);
+            most = fmax(most, truth);
+            low = fmin(low, said);
+            high = fmax(high, said);
         }
-    }
-    double room = fmax(0.25, 0.04 * (a.most - a.least));
-    a.least -= room;
-    a.most += room;
-    return a;
+    p->clipped = low < least - BEYOND || high > most + BEYOND;
+    least = fmin(least, fmax(low, least - BEYOND));
+    most = fmax(most, fmin(high, most + BEYOND));
+    double room = fmax(0.25, 0.04 * (most - least));
+    p->least = least - room;
+    p->most = most + room;
 }
 
-static void draw_frame(FILE *out, const axes *a) {
-    svg_rect(out, MARGIN_LEFT, MARGIN_TOP, SIDE, SIDE, "#ffffff");
-    for (double power = ceil(a->least); power <= a->most; power++) {
-        double bytes = exp2(power), x = x_of(a, bytes), y = y_of(a, bytes);
+static void draw_frame(FILE *out, const panel *p, const layout *l) {
+    double size = p->side > 400 ? 12 : 10;
+    svg_rect(out, p->left, p->top, p->side, p->side, "#ffffff");
+    for (double power = ceil(p->least / l->step) * l->step; power <= p->most; power += l->step) {
+        double bytes = exp2(power), x = x_of(p, bytes), y = y_of(p, bytes);
         char text[32];
-        if (power >= 30)
+        if (!l->memory)
+            snprintf(text, sizeof text, "%.3g", bytes);
+        else if (power >= 40)
+            snprintf(text, sizeof text, "%g TiB", bytes / exp2(40));
+        else if (power >= 30)
             snprintf(text, sizeof text, "%g GiB", bytes / exp2(30));
         else
             snprintf(text, sizeof text, "%g MiB", bytes / exp2(20));
-        svg_line(out, x, MARGIN_TOP, x, MARGIN_TOP + SIDE, SVG_GRID, 1, NULL);
-        svg_line(out, MARGIN_LEFT, y, MARGIN_LEFT + SIDE, y, SVG_GRID, 1, NULL);
-        svg_text(out, x, MARGIN_TOP + SIDE + 18, 12, SVG_MIDDLE, SVG_INK, false, text);
-        svg_text(out, MARGIN_LEFT - 8, y + 4, 12, SVG_END, SVG_INK, false, text);
+        svg_line(out, x, p->top, x, p->top + p->side, SVG_GRID, 1, NULL);
+        svg_line(out, p->left, y, p->left + p->side, y, SVG_GRID, 1, NULL);
+        svg_text(out, x, p->top + p->side + 6 + size, size, SVG_MIDDLE, SVG_INK, false, text);
+        svg_text(out, p->left - 6, y + 4, size, SVG_END, SVG_INK, false, text);
     }
-    svg_text(out, MARGIN_LEFT + SIDE / 2.0, MARGIN_TOP + SIDE + 42, 13, SVG_MIDDLE, SVG_INK, false,
-             "measured peak");
-    svg_text(out, MARGIN_LEFT, MARGIN_TOP - 10, 13, SVG_START, SVG_INK, false, "predicted peak");
 }
 
 /* The line predicted = factor * measured, as far as it lies in the frame. */
-static void draw_ratio(FILE *out, const axes *a, double factor, const char *colour,
+static void draw_ratio(FILE *out, const panel *p, double factor, const char *colour,
                        const char *dash) {
-    double shift = log2(factor), from = fmax(a->least, a->least - shift),
-           to = fmin(a->most, a->most - shift);
-    svg_line(out, x_of(a, exp2(from)), y_of(a, exp2(from + shift)), x_of(a, exp2(to)),
-             y_of(a, exp2(to + shift)), colour, 1.2, dash);
+    double shift = log2(factor), from = fmax(p->least, p->least - shift),
+           to = fmin(p->most, p->most - shift);
+    svg_line(out, x_of(p, exp2(from)), y_of(p, exp2(from + shift)), x_of(p, exp2(to)),
+             y_of(p, exp2(to + shift)), colour, p->side > 400 ? 1.2 : 0.8, dash);
 }
 
-int scatter_write(const char *path, const pl_evaluation *e, double median) {
-    FILE *out = fopen(path, "w");
-    if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
-    axes a = axes_of(e);
-    families f = {.count = 0};
-    char text[160];
-    svg_begin(out, WIDTH, HEIGHT, "plimsoll: predicted against measured peaks");
-    snprintf(text, sizeof text, "Predicted against measured peak GPU memory, estimator %s",
-             e->estimator);
-    svg_text(out, MARGIN_LEFT, 30, 16, SVG_START, SVG_INK, true, text);
-    draw_frame(out, &a);
-    draw_ratio(out, &a, 1, SVG_INK, NULL);
-    draw_ratio(out, &a, 1.1, SVG_FAINT, "6 4");
-    draw_ratio(out, &a, 1 / 1.1, SVG_FAINT, "6 4");
-    size_t jobs = 0;
-    for (size_t i = 0; i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
-        if (!usable(t)) continue;
-        size_t family = family_of(&f, t->family);
-        f.jobs[family]++;
-        jobs++;
-        svg_circle(out, x_of(&a, (double)t->measured_bytes), y_of(&a, (double)t->peak_bytes), 3,
-                   colours[family], 0.55);
+static void draw_dots(FILE *out, const panel *p, const pl_evaluation *e, families *f, double dot) {
+    for (size_t family = 0; family < MOST_FAMILIES; family++) {
+        bool open = false;
+        for (size_t i = 0; i < e->count; i++) {
+            const pl_trial *t = &e->trials[i];
+            if (!usable(t) || family_of(f, t->family) != family) continue;
+            double said = fmin(fmax(t->predicted, exp2(p->least)), exp2(p->most));
+            if (!open)
+                fprintf(out,
+                        "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" "
+                        "stroke-linecap=\"round\" stroke-opacity=\"0.55\" d=\"",
+                        colours[family], dot);
+            open = true;
+            fprintf(out, "M%.1f %.1fh0", x_of(p, t->measured), y_of(p, said));
+        }
+        if (open) fputs("\"/>\n", out);
     }
-    double x = MARGIN_LEFT + SIDE + 24, y = MARGIN_TOP + 16;
-    for (size_t i = 0; i < f.count; i++, y += 24) {
-        snprintf(text, sizeof text, "%s (%zu)", f.names[i][0] ? f.names[i] : "no family",
-                 f.jobs[i]);
+}
+
+static void draw_panel(FILE *out, const panel *p, const layout *l, const contender *of, families *f,
+                       bool titled) {
+    char text[128];
+    draw_frame(out, p, l);
+    draw_ratio(out, p, 1, SVG_INK, NULL);
+    const char *dash = titled ? "3 3" : "6 4"; /* of small frames */
+    draw_ratio(out, p, 1.1, SVG_FAINT, dash);
+    draw_ratio(out, p, 1 / 1.1, SVG_FAINT, dash);
+    draw_dots(out, p, of->evaluation, f, l->dot);
+    if (!titled) return;
+    snprintf(text, sizeof text, "%.40s%s", of->info->name, of->evaluation->seen ? " *" : "");
+    svg_text(out, p->left, p->top - 8, 13, SVG_START, SVG_INK, true, text);
+    snprintf(text, sizeof text, "median %.2f %%", 100 * of->all.median);
+    svg_text(out, p->left + p->side, p->top - 8, 11, SVG_END, SVG_FAINT, false, text);
+}
+
+/* Families and how many jobs of each there are, counted once. */
+static size_t count_families(const comparison *c, families *f) {
+    size_t jobs = 0;
+    for (size_t k = 0; k < c->jobs; k++)
+        for (size_t i = 0; i < c->ran; i++) {
+            const pl_trial *t = &c->list[i].evaluation->trials[k];
+            if (!usable(t)) continue;
+            f->jobs[family_of(f, t->family)]++;
+            jobs++;
+            break;
+        }
+    return jobs;
+}
+
+static void draw_legend(FILE *out, const comparison *c, const families *f, bool clipped,
+                        size_t jobs, double x, double y) {
+    char text[160];
+    for (size_t i = 0; i < f->count; i++, y += 24) {
+        snprintf(text, sizeof text, "%s (%zu)", f->names[i][0] ? f->names[i] : "no family",
+                 f->jobs[i]);
         svg_circle(out, x, y - 4, 5, colours[i], 0.9);
         svg_text(out, x + 14, y, 13, SVG_START, SVG_INK, false, text);
     }
     snprintf(text, sizeof text, "%zu jobs", jobs);
     svg_text(out, x - 5, y + 16, 13, SVG_START, SVG_INK, false, text);
-    snprintf(text, sizeof text, "median error %.2f %%", 100 * median);
-    svg_text(out, x - 5, y + 38, 13, SVG_START, SVG_INK, false, text);
+    if (c->ran == 1) {
+        snprintf(text, sizeof text, "median error %.2f %%", 100 * c->list[0].all.median);
+        svg_text(out, x - 5, y + 38, 13, SVG_START, SVG_INK, false, text);
+    }
     svg_line(out, x - 5, y + 62, x + 23, y + 62, SVG_FAINT, 1.2, "6 4");
     svg_text(out, x + 30, y + 66, 13, SVG_START, SVG_INK, false, "10 % off");
+    y += 90;
+    if (clipped) {
+        svg_text(out, x - 5, y, 12, SVG_START, SVG_FAINT, false, "dots at the edge");
+        svg_text(out, x - 5, y + 16, 12, SVG_START, SVG_FAINT, false, "lie beyond it");
+        y += 40;
+    }
+    for (size_t i = 0; i < c->ran; i++)
+        if (c->list[i].evaluation->seen) {
+            svg_text(out, x - 5, y, 12, SVG_START, SVG_FAINT, false, "* may have learnt");
+            svg_text(out, x - 5, y + 16, 12, SVG_START, SVG_FAINT, false, "from these jobs");
+            break;
+        }
+}
+
+/* One large frame, or small ones in rows of at most five. */
+static layout layout_of(const comparison *c, const panel *range) {
+    layout l = {.columns = 1, .rows = 1, .side = 620, .left = 92, .top = 64, .dot = 6, .step = 1};
+    l.memory = target_is_memory(c->target);
+    if (!l.memory) l.step = (int)ceil((range->most - range->least) / 10);
+    if (c->ran > 1) {
+        while (l.columns < 5 && l.columns * l.columns < c->ran) l.columns++;
+        l.rows = (c->ran + l.columns - 1) / l.columns;
+        l.side = l.columns <= 2 ? 360 : 230;
+        l.left = 70;
+        l.top = 30;
+        l.dot = 3.6;
+        l.from = 50;
+        l.step = (int)ceil((range->most - range->least) / (l.side / 60));
+    }
+    l.wide = l.left + l.side + (c->ran > 1 ? 14 : MARGIN);
+    l.high = l.top + l.side + (c->ran > 1 ? 30 : 66);
+    return l;
+}
+
+int scatter_write(const comparison *c, const char *path) {
+    FILE *out = fopen(path, "w");
+    if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
+    panel p = {0};
+    families f = {.count = 0};
+    char text[160];
+    find_range(c, &p);
+    layout l = layout_of(c, &p);
+    double width = l.wide * (double)l.columns + LEGEND,
+           height = l.from + l.high * (double)l.rows + (c->ran > 1 ? 28 : 0);
+    size_t jobs = count_families(c, &f);
+    svg_begin(out, (int)width, (int)height, "plimsoll: predicted against measured peaks");
+    snprintf(text, sizeof text, "Predicted against measured %s%s%s", target_title(c->target),
+             c->ran == 1 ? ", estimator " : "", c->ran == 1 ? c->list[0].info->name : "");
+    svg_text(out, c->ran == 1 ? l.left : MARGIN, 30, 16, SVG_START, SVG_INK, true, text);
+    for (size_t i = 0; i < c->ran; i++) {
+        p.side = l.side;
+        p.left = l.left + l.wide * (double)(i % l.columns);
+        p.top = l.from + l.top + l.high * (double)(i / l.columns);
+        draw_panel(out, &p, &l, &c->list[i], &f, c->ran > 1);
+    }
+    double bottom = l.from + l.high * (double)l.rows;
+    if (c->ran == 1) {
+        svg_text(out, l.left + l.side / 2, l.top + l.side + 42, 13, SVG_MIDDLE, SVG_INK, false,
+                 l.memory ? "measured peak" : "measured");
+        svg_text(out, l.left, l.top - 10, 13, SVG_START, SVG_INK, false,
+                 l.memory ? "predicted peak" : "predicted");
+    } else {
+        svg_text(out, MARGIN, bottom + 12, 13, SVG_START, SVG_INK, false,
+                 l.memory ? "across: measured peak; up: predicted peak"
+                          : "across: measured; up: predicted");
+    }
+    draw_legend(out, c, &f, p.clipped, jobs, l.wide * (double)l.columns + 5, l.from + l.top + 16);
     svg_end(out);
     return svg_close(out, path);
 }

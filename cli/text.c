@@ -116,6 +116,18 @@ small_text text_whole(int64_t number) {
     return t;
 }
 
+small_text text_figure(double number) {
+    small_text t = {"-"};
+    if (isfinite(number)) snprintf(t.text, sizeof t.text, "%.4g", number);
+    return t;
+}
+
+small_text text_fixed(double number, int decimals) {
+    small_text t = {"-"};
+    if (isfinite(number)) snprintf(t.text, sizeof t.text, "%.*f", decimals, number);
+    return t;
+}
+
 /* ---- strings and bars ---- */
 
 void text_clean(FILE *out, const char *string) {
@@ -128,6 +140,13 @@ void text_clean(FILE *out, const char *string) {
             at++;
         } else
             putc(*at, out);
+    }
+}
+
+void text_markdown(FILE *out, const char *string) {
+    for (; *string; string++) {
+        if (strchr("\\`*_{}[]<>|#&", *string)) putc('\\', out);
+        putc((unsigned char)*string < 0x20 || *string == 0x7f ? ' ' : *string, out);
     }
 }
 
@@ -263,6 +282,12 @@ static int columns_of(const char *text) {
     return width;
 }
 
+static void line_free(const table *t, table_line *line) {
+    for (size_t i = 0; i < t->count; i++) free(line->cells[i]);
+    free(line->cells);
+    free(line);
+}
+
 void table_print(table *t, FILE *out, int indent) {
     int *widths = need(t->count, sizeof *widths);
     for (table_line *line = t->first; line; line = line->next)
@@ -285,10 +310,24 @@ void table_print(table *t, FILE *out, int indent) {
         if (line == t->first) fputs(text_style(PLAIN), out);
         putc('\n', out);
         next = line->next;
-        for (size_t i = 0; i < t->count; i++) free(line->cells[i]);
-        free(line->cells);
-        free(line);
+        line_free(t, line);
     }
     free(widths);
+    free(t);
+}
+
+void table_markdown(table *t, FILE *out) {
+    for (table_line *line = t->first, *next; line; line = next) {
+        for (size_t i = 0; i < t->count; i++) {
+            fputs(i ? " | " : "| ", out);
+            text_markdown(out, line->cells[i]);
+        }
+        fputs(" |\n", out);
+        for (size_t i = 0; line == t->first && i < t->count; i++)
+            fputs(t->columns[i] == 'r' ? "|---:" : "|---", out);
+        if (line == t->first) fputs("|\n", out);
+        next = line->next;
+        line_free(t, line);
+    }
     free(t);
 }

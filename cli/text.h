@@ -35,6 +35,11 @@ small_text text_change(int64_t bytes); /* with a sign: "-120.0 MiB" */
 small_text text_count(int64_t count);  /* "25.6 M"; "?" below 0 */
 small_text text_percent(double share); /* 0.123: "12.3 %" */
 small_text text_whole(int64_t number);
+small_text text_figure(double number); /* four digits: "1.234e+06"; "-" where it is not finite */
+small_text text_fixed(double number, int decimals);
+
+/* A string from a file in a page of Markdown: what would be markup there is escaped. */
+void text_markdown(FILE *out, const char *string);
 
 /* Writes a string that came from a file: control characters become '?', and outside UTF-8 locales
  * so does all that is not ASCII. */
@@ -65,5 +70,7 @@ table *table_new(const char *columns); /* one letter a column: l left, r right; 
 void table_row(table *t, const char *const *cells); /* copies them */
 /* Prints and frees it. Rows are indented by `indent` columns. */
 void table_print(table *t, FILE *out, int indent);
+/* The same as a table of Markdown. */
+void table_markdown(table *t, FILE *out);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "svg.h"
 #include "text.h"
+#include "verbs.h"
 
 int timeline_check(const char *path) {
     if (!path || text_ends(path, ".svg") || text_ends(path, ".csv")) return 0;
@@ -328,7 +329,8 @@ static void write_svg(FILE *out, const pl_report *report, const pl_model_info *m
 
 int timeline_write(const char *path, const pl_report *report, const pl_model_info *model) {
     if (!report->timeline || report->timeline_count == 0)
-        return complain(PL_USAGE, "--timeline: estimator %s has no timeline", report->estimator);
+        return complain(PL_USAGE, "--timeline: estimator %s has no timeline; these have: %s",
+                        report->estimator, simulating_names());
     FILE *out = fopen(path, "w");
     if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
     if (text_ends(path, ".csv"))

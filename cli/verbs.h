@@ -10,6 +10,8 @@ int verb_explain(const request *r);
 int verb_check(const request *r);
 int verb_fit(const request *r);
 int verb_evaluate(const request *r);
+int verb_train(const request *r);
+int verb_estimators(const request *r);
 int verb_gpus(const request *r);
 
 /* Opens r->file; on failure complains and returns an exit code. */
@@ -24,7 +26,12 @@ void print_peak(const pl_report *report);
 void print_fits(const pl_report *report);
 void print_warnings(const pl_report *report);
 
-/* pl_gpu_usable less high_bytes: what is left over, or below 0 what is missing. */
+/* Whether the estimator says what the peak is made of. */
+bool has_breakdown(const pl_report *report);
+/* "sim, hybrid": the estimators that simulate, and so have a timeline and what is alive. */
+const char *simulating_names(void);
+/* pl_gpu_usable less high_bytes (peak_bytes where there is no interval): what is left over, or
+ * below 0 what is missing. */
 int64_t headroom(const pl_report *report);
 
 #endif

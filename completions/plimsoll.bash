@@ -3,63 +3,110 @@ _plimsoll() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit evaluate gpus --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit evaluate train estimators gpus --help --version" -- "$word")
         return
     fi
-    case $before in
-    --batch|-b)
+    case ${COMP_WORDS[1]}:$before in
+    *:--batch|*:-b)
         return ;;
-    --seq|-s)
+    *:--seq|*:-s)
         return ;;
-    --precision|-p)
+    *:--precision|*:-p)
         mapfile -t COMPREPLY < <(compgen -W "as-exported fp32 tf32 bf16 fp16 amp-bf16 amp-fp16" -- "$word")
         return ;;
-    --optimizer|-o)
+    estimate:--optimizer|estimate:-o|explain:--optimizer|explain:-o|check:--optimizer|check:-o|fit:--optimizer|fit:-o)
         mapfile -t COMPREPLY < <(compgen -W "sgd sgd-decay sgd-fused sgd-momentum sgd-momentum-decay sgd-momentum-fused sgd-nesterov adam adam-decay adam-fused adam-single adamw adamw-amsgrad adamw-fused adamw-single rmsprop rmsprop-centered adagrad adagrad-fused adadelta adamax nadam radam adafactor asgd rprop lion muon none" -- "$word")
         return ;;
-    --loss|-l)
+    *:--loss|*:-l)
         mapfile -t COMPREPLY < <(compgen -W "auto ce mse own none" -- "$word")
         return ;;
-    --accumulate|-a)
+    *:--accumulate|*:-a)
         return ;;
-    --alloc-conf)
+    *:--alloc-conf)
         return ;;
-    --parallel)
+    *:--parallel)
         return ;;
-    --gpu|-g)
+    *:--gpu|*:-g)
         mapfile -t COMPREPLY < <(compgen -W "h200 h100-sxm h100-pcie h100-nvl b200 a100-40gb a100-80gb v100-16gb v100-32gb l40s l4 a10 a10g t4 a6000 rtx6000-ada rtx3060 rtx3060ti rtx3070 rtx3070ti rtx3080-10gb rtx3080-12gb rtx3080ti rtx3090 rtx3090ti rtx4060 rtx4060ti-8gb rtx4060ti-16gb rtx4070 rtx4070super rtx4070ti rtx4070tisuper rtx4080 rtx4080super rtx4090 rtx5060ti-16gb rtx5070 rtx5070ti rtx5080 rtx5090" -- "$word")
         return ;;
-    --estimator|-e)
-        mapfile -t COMPREPLY < <(compgen -W "sim" -- "$word")
+    estimate:--estimator|estimate:-e|explain:--estimator|explain:-e|check:--estimator|check:-e|fit:--estimator|fit:-e)
+        mapfile -t COMPREPLY < <(compgen -W "hybrid sim bigru-transformer bigru-transformer-light transformer-only bigru-only transformer-bigru decision-tree random-forest adaboost xgboost extra-trees catboost lightgbm lightgbm-library gpumemnet-mlp gpumemnet-transformer gpumemnet-regression horus dnnmem llmem zero accelerate faketensor" -- "$word")
         return ;;
-    --timeline|-t)
+    evaluate:--estimator|evaluate:-e)
+        mapfile -t COMPREPLY < <(compgen -W "hybrid sim bigru-transformer bigru-transformer-light transformer-only bigru-only transformer-bigru decision-tree random-forest adaboost xgboost extra-trees catboost lightgbm lightgbm-library gpumemnet-mlp gpumemnet-transformer gpumemnet-regression horus dnnmem llmem zero accelerate faketensor all" -- "$word")
+        return ;;
+    *:--model|*:-M)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
-    --most|-m)
+    *:--timeline|*:-t)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
-    --graphs|-G)
+    *:--most|*:-m)
+        return ;;
+    *:--jobs|*:-J)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    *:--graphs|*:-G)
         mapfile -t COMPREPLY < <(compgen -d -- "$word")
         return ;;
-    --threads)
-        return ;;
-    --csv)
+    train:--out|train:-o)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
-    --scatter)
+    evaluate:--split|evaluate:-S)
+        mapfile -t COMPREPLY < <(compgen -W "none row model family" -- "$word")
+        return ;;
+    train:--split|train:-S)
+        mapfile -t COMPREPLY < <(compgen -W "row model family" -- "$word")
+        return ;;
+    *:--folds)
+        return ;;
+    *:--hold-out)
+        return ;;
+    train:--target)
+        mapfile -t COMPREPLY < <(compgen -W "memory flops flop-rate" -- "$word")
+        return ;;
+    evaluate:--target)
+        mapfile -t COMPREPLY < <(compgen -W "memory flops flop-rate" -- "$word")
+        return ;;
+    *:--seed)
+        return ;;
+    *:--bin)
+        return ;;
+    *:--set)
+        return ;;
+    *:--threads)
+        return ;;
+    *:--csv)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    *:--scatter)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    *:--bars)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    *:--report)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    *:--curve)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
     esac
     case ${COMP_WORDS[1]} in
-    estimate) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --timeline --json --help --version" ;;
-    explain) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --timeline --json --help --version" ;;
-    check) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --json --help --version" ;;
-    fit) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --most --json --help --version" ;;
-    evaluate) options="--gpu --estimator --graphs --threads --csv --scatter --json --help --version" ;;
+    estimate) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --timeline --json --help --version" ;;
+    explain) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --timeline --json --help --version" ;;
+    check) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --json --help --version" ;;
+    fit) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --most --json --help --version" ;;
+    evaluate) options="--gpu --estimator --model --graphs --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --json --help --version" ;;
+    train) options="--gpu --jobs --graphs --out --split --hold-out --target --seed --bin --set --curve --json --help --version" ;;
+    estimators) options="--json --help --version" ;;
     gpus) options="--json --help --version" ;;
     *) return ;;
     esac
-    case $word in
-    -*) mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word") ;;
+    case ${COMP_WORDS[1]}:$word in
+    *:-*) mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word") ;;
+    train:*) mapfile -t COMPREPLY < <(compgen -W "hybrid bigru-transformer bigru-transformer-light transformer-only bigru-only transformer-bigru decision-tree random-forest adaboost xgboost extra-trees catboost lightgbm lightgbm-library gpumemnet-mlp gpumemnet-transformer gpumemnet-regression" -- "$word") ;;
+    estimators:*) mapfile -t COMPREPLY < <(compgen -W "hybrid sim bigru-transformer bigru-transformer-light transformer-only bigru-only transformer-bigru decision-tree random-forest adaboost xgboost extra-trees catboost lightgbm lightgbm-library gpumemnet-mlp gpumemnet-transformer gpumemnet-regression horus dnnmem llmem zero accelerate faketensor" -- "$word") ;;
     *) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     esac
 }

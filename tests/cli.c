@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <math.h>
+
 #include "check.h"
+#include "curve.h"
 #include "json.h"
 #include "modules.h"
 #include "options.h"
@@ -28,8 +31,8 @@ static void options_are_well_formed(void) {
         CHECK((row->argument == NULL) == (row->type == OPTION_SWITCH));
         CHECK(row->help[0] && row->help[strlen(row->help) - 1] != '.');
         CHECK(strspn(row->name, "abcdefghijklmnopqrstuvwxyz-") == strlen(row->name));
-        if (row->type == OPTION_NAME || row->type == OPTION_GPU || row->type == OPTION_PRECISION ||
-            row->type == OPTION_LOSS)
+        if (row->type == OPTION_NAME || row->type == OPTION_NAMES || row->type == OPTION_SPLIT ||
+            row->type == OPTION_GPU || row->type == OPTION_PRECISION || row->type == OPTION_LOSS)
             CHECK(row->names != NULL && row->names(0) != NULL);
     }
 }
@@ -42,7 +45,7 @@ static void defaults_are_the_library_s(void) {
         const option_row *row = &option_table[i];
         if (strcmp(row->name, "optimizer") == 0) CHECK_STR(job.optimizer, row->standard);
         if (strcmp(row->name, "gpu") == 0) CHECK_STR(job.gpu, row->standard);
-        if (strcmp(row->name, "estimator") == 0) CHECK_STR(job.estimator, row->standard);
+        if (strcmp(row->name, "estimator") == 0) CHECK_STR(job.estimator, option_standard(row));
         if (strcmp(row->name, "accumulate") == 0) CHECK_INT(job.accumulate, atoi(row->standard));
     }
 }
@@ -60,14 +63,57 @@ static void every_listed_name_is_taken(void) {
     }
 }
 
+/* What the command takes for its own defaults are the library's. */
+static void training_starts_from_the_library_s(void) {
+    char *argv[] = {"plimsoll", "train", "x", NULL};
+    pl_train_settings train;
+    pl_evaluate_settings evaluate;
+    request r;
+    pl_train_settings_default(&train);
+    pl_evaluate_settings_default(&evaluate);
+    CHECK_INT(options_parse(&r, 3, argv), 0);
+    CHECK_INT(r.split, train.split);
+    CHECK_INT(r.seed, train.seed);
+    CHECK(r.hold_out < 0 && train.hold_out < 0);
+    CHECK(r.target == NULL && train.target == NULL);
+    argv[1] = "evaluate";
+    CHECK_INT(options_parse(&r, 3, argv), 0);
+    CHECK_INT(r.split, evaluate.split);
+    CHECK_INT(r.seed, evaluate.seed);
+    CHECK_STR(target_name(0), evaluate.target);
+    CHECK_STR(evaluate.estimator, r.job.estimator);
+    for (size_t i = 0; i < option_count; i++)
+        if (strcmp(option_table[i].name, "folds") == 0)
+            CHECK_INT(evaluate.folds, atoi(option_table[i].standard));
+}
+
+static void lists_of_names_end(void) {
+    pl_split split;
+    for (size_t i = 0; split_name(i); i++) {
+        CHECK(pl_split_parse(split_name(i), &split));
+        CHECK_INT(split, i);
+    }
+    CHECK(!pl_split_parse("rows", &split));
+    size_t learners = 0, estimators = 0;
+    while (learner_name(learners)) {
+        CHECK(pl_estimator_find(learner_name(learners)) &&
+              pl_estimator_find(learner_name(learners))->learns);
+        learners++;
+    }
+    while (pl_estimator_name(estimators)) estimators++;
+    CHECK(learners > 0 && learners < estimators);
+    CHECK_STR(evaluated_name(estimators), "all");
+    CHECK(evaluated_name(estimators + 1) == NULL);
+}
+
 /* ---- parsing ---- */
 
 /* words: separated by single spaces. */
 static int parse(request *r, const char *words) {
-    static char text[512], *argv[32];
+    static char text[512], *argv[128];
     int argc = 0;
     snprintf(text, sizeof text, "plimsoll %s", words);
-    for (char *word = strtok(text, " "); word && argc < 31; word = strtok(NULL, " "))
+    for (char *word = strtok(text, " "); word && argc < 127; word = strtok(NULL, " "))
         argv[argc++] = word;
     argv[argc] = NULL;
     return options_parse(r, argc, argv);
@@ -136,6 +182,30 @@ static void wrong_usage_is_2(void) {
         "estimate m.pt2 --parallel ddp:16385",
         "estimate m.pt2 --accumulate 4097",
         "evaluate j.jsonl --threads 257",
+        "evaluate",
+        "evaluate j.jsonl --estimator sim,no-such-thing",
+        "evaluate j.jsonl --estimator sim,",
+        "evaluate j.jsonl --estimator ,sim",
+        "evaluate j.jsonl --split rows",
+        "evaluate j.jsonl --folds 1",
+        "evaluate j.jsonl --folds 1001",
+        "evaluate j.jsonl --bin 0",
+        "evaluate j.jsonl --seed -1",
+        "evaluate j.jsonl --seed 18446744073709551616",
+        "evaluate j.jsonl --seed 1x",
+        "evaluate j.jsonl --seed=",
+        "evaluate j.jsonl --target memories",
+        "estimate m.pt2 --estimator sim,horus",
+        "estimate m.pt2 --estimator all",
+        "train",
+        "train a b",
+        "train a --jobs=",
+        "train a --hold-out 1",
+        "train a --hold-out -0.1",
+        "train a --hold-out nan",
+        "train a --hold-out 0.5x",
+        "train a --split none",
+        "estimators a b",
         "help nothing-like-it",
         "estimate m.pt2 --graphs d",
         "gpus m.pt2",
@@ -170,6 +240,60 @@ static void largest_numbers_are_taken(void) {
     CHECK_INT(r.threads, 256);
     CHECK_INT(parse(&r, "help fit"), 0);
     CHECK(r.help && r.verb == VERB_FIT);
+}
+
+static void files_add_up(void) {
+    request r;
+    CHECK_INT(parse(&r, "evaluate a.jsonl --json b.csv -- -c"), 0);
+    CHECK_INT(r.files.count, 3);
+    CHECK_STR(r.file, "a.jsonl");
+    CHECK_STR(r.files.names[1], "b.csv");
+    CHECK_STR(r.files.names[2], "-c");
+    CHECK_INT(parse(&r, "train x --jobs a --jobs=b -J c -Jd --out o --graphs g --curve c.svg"), 0);
+    CHECK_INT(r.jobs.count, 4);
+    CHECK_STR(r.jobs.names[3], "d");
+    CHECK_STR(r.out, "o");
+    CHECK_STR(r.curve, "c.svg");
+    char words[4 * (MOST_FILES + 4)] = "evaluate";
+    for (int i = 0; i < MOST_FILES; i++) strcat(words, " a");
+    CHECK_INT(parse(&r, words), 0);
+    CHECK_INT(r.files.count, MOST_FILES);
+    strcat(words, " a");
+    CHECK_INT(parse(&r, words), PL_USAGE);
+}
+
+static void settings_of_training_arrive(void) {
+    request r;
+    CHECK_INT(parse(&r, "train random-forest --split family --hold-out .25 --seed "
+                        "18446744073709551615 --bin 1000 --target flops --set epochs=5"),
+              0);
+    CHECK_INT(r.verb, VERB_TRAIN);
+    CHECK_STR(r.file, "random-forest");
+    CHECK_INT(r.split, PL_SPLIT_FAMILY);
+    CHECK(r.hold_out > 0.24 && r.hold_out < 0.26);
+    CHECK(r.seed == UINT64_MAX);
+    CHECK_INT(r.bin, 1000);
+    CHECK_STR(r.target, "flops");
+    CHECK_STR(r.set, "epochs=5");
+    CHECK_INT(parse(&r, "evaluate j --estimator Sim,ALL --split row --folds 3 --model m --bars b "
+                        "--report r"),
+              0);
+    CHECK_STR(r.estimator, "Sim,ALL");
+    CHECK_INT(r.split, PL_SPLIT_ROW);
+    CHECK_INT(r.folds, 3);
+    CHECK_STR(r.model, "m");
+    CHECK_STR(r.bars, "b");
+    CHECK_STR(r.report, "r");
+}
+
+/* A shell reads back the words that were given. */
+static void the_command_line_again(void) {
+    char *argv[] = {"./x/plimsoll", "train", "a-b",    "--set",      "k=1 l=2", "--out",
+                    "it's",         "",      "--jobs", "\xc3\xa9$x", NULL};
+    request r = {.argc = 10, .argv = argv};
+    char *text = options_command(&r);
+    CHECK_STR(text, "plimsoll train a-b --set 'k=1 l=2' --out 'it'\\''s' '' --jobs '\xc3\xa9$x'");
+    free(text);
 }
 
 static void nearest_spelling(void) {
@@ -229,6 +353,77 @@ static void sizes_in_words(void) {
     CHECK_STR(text_count(25557032).text, "25.6 M");
     CHECK_STR(text_count(9999).text, "9999");
     CHECK_STR(text_percent(0.1234).text, "12.3 %");
+}
+
+static void figures_in_words(void) {
+    CHECK_STR(text_figure(1234567).text, "1.235e+06");
+    CHECK_STR(text_figure(0.5).text, "0.5");
+    CHECK_STR(text_figure(NAN).text, "-");
+    CHECK_STR(text_figure(INFINITY).text, "-");
+    CHECK_STR(text_fixed(0.98765, 3).text, "0.988");
+    CHECK_STR(text_fixed(NAN, 3).text, "-");
+}
+
+static void tables_in_markdown(void) {
+    char text[256] = "";
+    FILE *file = tmpfile();
+    CHECK(file != NULL);
+    if (!file) return;
+    table *t = table_new("lr");
+    table_row(t, (const char *[]){"NAME", "N"});
+    table_row(t, (const char *[]){"a|b_\n`", "1"});
+    table_markdown(t, file);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    CHECK_STR(text, "| NAME | N |\n|---|---:|\n| a\\|b\\_ \\` | 1 |\n");
+}
+
+/* ---- curves ---- */
+
+static void the_best_epoch(void) {
+    curve c = {0};
+    CHECK(curve_best(&c) == NULL);
+    static const double valid[] = {3, 1, 2, 0.5, 0.1};
+    /* The fourth starts a second training: it does not count. */
+    static const int epochs[] = {1, 2, 3, 1, 2};
+    for (int i = 0; i < 5; i++) curve_add(&c, &(pl_train_point){epochs[i], 3, 9, valid[i]});
+    CHECK_INT(curve_best(&c)->epoch, 2);
+    CHECK(curve_best(&c)->valid_loss == 1);
+    curve_free(&c);
+    /* Nothing held out: the last; and more points than a first block holds. */
+    for (int i = 1; i <= 1000; i++) curve_add(&c, &(pl_train_point){i, 1000, 1.0 / i, NAN});
+    CHECK_INT(curve_best(&c)->epoch, 1000);
+    CHECK_INT(c.count, 1000);
+    curve_free(&c);
+    CHECK(c.points == NULL);
+}
+
+/* Constant, negative and unknown losses make a picture without a number that is none. */
+static void curves_of_any_shape(void) {
+    static const double losses[][3] = {{1, 1, 1},      {0, 0, 0},       {-2, -1, -3},
+                                       {1e-9, 1, 1e9}, {NAN, NAN, NAN}, {INFINITY, 1, NAN}};
+    char path[] = "/tmp/plimsoll-curve-XXXXXX";
+    int made = mkstemp(path);
+    CHECK(made >= 0);
+    if (made < 0) return;
+    close(made);
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        curve c = {0};
+        char text[16384];
+        for (int k = 0; k < 3; k++)
+            curve_add(&c, &(pl_train_point){k + 1, 3, losses[i][k], losses[i][2 - k]});
+        CHECK_INT(curve_write(&c, path, "x"), 0);
+        curve_free(&c);
+        FILE *file = fopen(path, "r");
+        CHECK(file != NULL);
+        if (!file) break;
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        CHECK(strstr(text, "</svg>") != NULL);
+        CHECK(strstr(text, "nan") == NULL && strstr(text, "inf") == NULL);
+    }
+    remove(path);
 }
 
 /* ---- modules ---- */
@@ -329,15 +524,24 @@ int main(void) {
     RUN(options_are_told_apart);
     RUN(options_are_well_formed);
     RUN(defaults_are_the_library_s);
+    RUN(training_starts_from_the_library_s);
+    RUN(lists_of_names_end);
     RUN(every_listed_name_is_taken);
     RUN(forms_of_options);
     RUN(every_setting_arrives);
     RUN(wrong_usage_is_2);
     RUN(case_does_not_matter);
     RUN(largest_numbers_are_taken);
+    RUN(files_add_up);
+    RUN(settings_of_training_arrive);
+    RUN(the_command_line_again);
     RUN(nearest_spelling);
     RUN(settings_are_to_blame);
     RUN(sizes_in_words);
+    RUN(figures_in_words);
+    RUN(tables_in_markdown);
+    RUN(the_best_epoch);
+    RUN(curves_of_any_shape);
     RUN(blocks_are_summed);
     RUN(plain_numbers_stay_apart);
     RUN(many_modules_take_little_time);

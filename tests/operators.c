@@ -146,9 +146,9 @@ static void finish(built *b, int32_t x) {
 
 /* ---- a run, and what it did ---- */
 
-static int64_t no_workspace(const pl_conv *conv, pl_conv_pass pass, int major, int minor,
-                            double *doubt) {
-    (void)conv, (void)pass, (void)major, (void)minor;
+static int64_t no_workspace(void *context, const pl_conv *conv, pl_conv_pass pass, int major,
+                            int minor, double *doubt) {
+    (void)context, (void)conv, (void)pass, (void)major, (void)minor;
     *doubt = 0;
     return 0;
 }

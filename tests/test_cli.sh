@@ -2,6 +2,7 @@
 # The command as a whole: exit codes, what goes where, JSON, files it writes, terminals and locales.
 . "$ROOT/tests/case.sh"
 model=$ROOT/examples/resnet18.pt2
+fixture=$ROOT/tests/data/accuracy/jobs.jsonl.xz # measured jobs, with the counts of their layers
 
 # ---- exit codes and complaints ----
 
@@ -115,6 +116,10 @@ every_verb_has_json() {
     done
     gives 0 "$PLIMSOLL" gpus --json
     is "$(value gpus.0.name <out)" h200
+    gives 0 "$PLIMSOLL" estimators --json
+    is "$(value schema <out)" 1
+    gives 0 "$PLIMSOLL" estimators horus --json
+    is "$(value name <out)" horus
 }
 more_batch_takes_more() {
     gives 0 "$PLIMSOLL" estimate "$model" --json --batch 8
@@ -229,8 +234,14 @@ evaluate_names_the_place() {
     says err '^plimsoll: cut.jsonl: at byte [0-9]*: expected '
     printf '{"job":{"id":"../a"},"result":{}}\n' >out-of-folder.jsonl
     gives 3 "$PLIMSOLL" evaluate out-of-folder.jsonl --graphs .
-    gives 2 "$PLIMSOLL" evaluate cut.jsonl
+    gives 2 "$PLIMSOLL" evaluate cut.jsonl --estimator sim
     says err '--graphs'
+    gives 3 "$PLIMSOLL" evaluate "$fixture" cut.jsonl --estimator horus # the second of two
+    says err '^plimsoll: cut.jsonl: at byte '
+    printf 'Depth,Total Parameters\n3,100\n' >bare.csv
+    gives 3 "$PLIMSOLL" evaluate bare.csv --estimator horus
+    silent out
+    says err '^plimsoll: bare.csv: .*expected'
 }
 evaluate_says_what_is_amiss() {
     printf '{"job":{"id":"a"},"result":{"peak_allocated":1,"peak_reserved":2,"overhead":3}}\n' >one.jsonl
@@ -243,6 +254,174 @@ evaluate_says_what_is_amiss() {
     gives 2 "$PLIMSOLL" evaluate one.jsonl --graphs bare --scatter x.png
     says err 'does not end in .svg'
     [ ! -e x.png ]
+}
+
+# ---- several estimators, training ----
+
+# Every one of these is told before anything is read.
+evaluate_wrong_usage() {
+    gives 2 "$PLIMSOLL" evaluate nowhere.jsonl --estimator horus,rundom-forest
+    silent out
+    says err 'no estimator called rundom-forest; did you mean random-forest?'
+    gives 2 "$PLIMSOLL" evaluate nowhere.jsonl --estimator horus --split model
+    says err '^plimsoll: --split: horus does not learn.* decision-tree'
+    gives 2 "$PLIMSOLL" evaluate nowhere.jsonl --estimator decision-tree --folds 3
+    says err '^plimsoll: --folds .* without --split'
+    gives 2 "$PLIMSOLL" evaluate nowhere.jsonl --estimator decision-tree --set depth=3
+    says err '^plimsoll: --set .* without --split'
+    gives 2 "$PLIMSOLL" evaluate nowhere.jsonl --estimator horus --bars x.png
+    gives 2 "$PLIMSOLL" evaluate nowhere.jsonl --estimator horus --report x.txt
+    says err 'does not end in .md'
+    gives 3 "$PLIMSOLL" evaluate nowhere.jsonl --estimator horus --model nowhere.plm
+    says err '^plimsoll: nowhere.plm: '
+}
+estimators_are_listed() {
+    gives 0 "$PLIMSOLL" estimators
+    for name in sim horus decision-tree; do says out "^$name "; done
+    default=$(sed -n 's/^without --estimator: //p' out)
+    gives 0 "$PLIMSOLL" estimate "$model" --json
+    is "$(value estimator <out)" "$default"
+    gives 0 "$PLIMSOLL" estimators horus
+    says out '^horus: '
+    says out '^  source '
+    says out '^  leaves out '
+    gives 2 "$PLIMSOLL" estimators hours
+    says err 'did you mean horus?'
+}
+# Two formulas and a tree that is trained three times, on the fixture's counts.
+evaluate_compares() {
+    gives 0 "$PLIMSOLL" evaluate "$fixture" --estimator horus,decision-tree,zero --split row --folds 3 --seed 7 --json \
+        --csv all.csv --bars bars.svg --scatter scatter.svg --report report.md
+    silent err
+    jobs=$(value jobs <out)
+    is "$(value seed <out)" 7
+    is "$(($(wc -l <all.csv) - 1))" $((3 * jobs))
+    worse=0
+    for i in 0 1 2; do # sorted by median
+        median=$(value estimators.$i.peak.median <out)
+        awk -v a="$worse" -v b="$median" 'BEGIN { exit !(a <= b) }'
+        worse=$median
+        is "$(value estimators.$i.peak.jobs <out)" "$jobs"
+        case $(value estimators.$i.estimator <out) in
+        decision-tree)
+            is "$(value estimators.$i.folds <out)" 3
+            is "$(value estimators.$i.split <out)" row
+            is "$(value estimators.$i.seen <out)" false
+            [ "$(value estimators.$i.train_s <out)" != null ] ;;
+        *) is "$(value estimators.$i.train_s <out)" null
+            is "$(value estimators.$i.folds <out)" 0 ;;
+        esac
+    done
+    # Each job in one fold, each fold with a third of them.
+    for fold in 0 1 2; do
+        count=$(grep '^"decision-tree"' all.csv | sed 's/"[^"]*"/x/g' | cut -d, -f10 | grep -c "^$fold\$")
+        [ "$count" -ge $((jobs / 3)) ] && [ "$count" -le $((jobs / 3 + 1)) ]
+    done
+    for word in '^# ' 'plimsoll evaluate ' 'seed 7' '3 folds' '| horus |' 'report-bars.svg' 'report-scatter.svg' \
+        'unseen\|real models'; do
+        says report.md "$word"
+    done
+    for name in bars scatter report-bars report-scatter; do
+        says $name.svg '^<svg xmlns'
+        is "$(tail -n 1 $name.svg)" '</svg>'
+        if grep -q -i 'nan\|="inf' $name.svg; then false; fi
+    done
+    says scatter.svg '>decision-tree<'
+    says bars.svg '>horus<'
+    mv all.csv first.csv
+    gives 0 "$PLIMSOLL" evaluate "$fixture" --estimator decision-tree,horus,zero --split row --folds 3 --seed 7 --csv all.csv
+    for word in '^all jobs' '^real models' 'MAPE' '^  decision-tree '; do says out "$word"; done
+    # The same seed, the same figures (the last column is a time).
+    sed 's/,[^,]*$//' first.csv | sort >a
+    sed 's/,[^,]*$//' all.csv | sort >b
+    diff a b
+}
+evaluate_tells_what_is_left_out() {
+    gives 0 "$PLIMSOLL" evaluate "$fixture" --estimator all --json # without --graphs
+    is "$(value estimators.0.without_graph <out)" "$(value jobs <out)"
+    left=$(value left_out <out)
+    case $left in *'"sim"'*--graphs*) ;; *) echo "$left"; false ;; esac
+    # By name, it is a failure too, and the others are shown all the same.
+    gives 2 "$PLIMSOLL" evaluate "$fixture" --estimator horus,sim
+    says err '^plimsoll: sim: .*--graphs'
+    says out '^  horus '
+    says out '^sim is left out: '
+}
+train_writes_what_estimate_reads() {
+    # A name with a space and a quote comes back whole from the file's command.
+    gives 0 "$PLIMSOLL" train decision-tree --jobs "$fixture" --out "it's one.plm" --seed 3 --json
+    silent err
+    is "$(value estimator <out)" decision-tree
+    is "$(value seed <out)" 3
+    [ "$(value rows <out)" -gt 100 ]
+    case $(value command <out) in
+    "plimsoll train decision-tree --jobs "*" --out 'it'"*"''s one.plm' --seed 3 --json") ;;
+    *) value command <out; false ;;
+    esac
+    mv "it's one.plm" m.plm
+    gives 0 "$PLIMSOLL" train decision-tree --jobs "$fixture" --out "it's one.plm" --seed 3 --json
+    cmp m.plm "it's one.plm" # byte for byte
+    gives 0 "$PLIMSOLL" estimate "$model" --model m.plm
+    says out '^peak [0-9.]* [GM]iB, .*as estimator decision-tree has it'
+    if grep -q '?\|-1\|nan' out; then
+        echo "unknown figures are printed"
+        cat out
+        false
+    fi
+    gives 0 "$PLIMSOLL" estimate "$model" --model m.plm --json
+    is "$(value estimator <out)" decision-tree
+    is "$(value memory.breakdown.weights <out)" null
+    is "$(value memory.allocated_bytes <out)" null
+    gives 0 "$PLIMSOLL" check "$model" --model m.plm
+    is "$(wc -l <out)" 1
+    gives 0 "$PLIMSOLL" fit "$model" --model m.plm --gpu t4
+    # One that knows neither interval nor parts: no figure stands for what it does not say.
+    for verb in estimate check fit; do
+        gives 0 "$PLIMSOLL" $verb "$model" --estimator horus
+        says out 'no interval'
+        if grep -q '?' out; then
+            cat out
+            false
+        fi
+    done
+    gives 2 "$PLIMSOLL" explain "$model" --model m.plm
+    silent out
+    says err 'estimator decision-tree does not say what is alive.*sim'
+    gives 2 "$PLIMSOLL" estimate "$model" --model m.plm --timeline t.svg
+    says err '^plimsoll: --timeline: estimator decision-tree has no timeline.*sim'
+    gives 2 "$PLIMSOLL" estimate "$model" --model m.plm --estimator sim
+    says err 'holds what decision-tree has learnt, not sim'
+    gives 2 "$PLIMSOLL" evaluate "$fixture" --model m.plm --estimator horus
+    gives 2 "$PLIMSOLL" evaluate "$fixture" --model m.plm --split row
+    gives 0 "$PLIMSOLL" evaluate "$fixture" --model m.plm
+    says out 'prove nothing'
+    head -c 100 m.plm >cut.plm
+    gives 3 "$PLIMSOLL" estimate "$model" --model cut.plm
+    silent out
+    says err '^plimsoll: cut.plm: '
+}
+train_draws_a_curve() {
+    gives 0 "$PLIMSOLL" train lightgbm --jobs "$fixture" --out b.plm --set trees=20 --curve c.svg
+    says out '^lightgbm, learnt from [0-9]* jobs, seed 1, is in b.plm$'
+    says c.svg '>best: epoch '
+    gives 4 "$PLIMSOLL" train lightgbm --jobs "$fixture" --out no/such/folder/b.plm --set trees=2
+    silent out
+}
+train_wrong_usage() {
+    gives 2 "$PLIMSOLL" train horus --jobs "$fixture" --out x.plm
+    says err '^plimsoll: train: horus does not learn; these do: .*decision-tree'
+    gives 2 "$PLIMSOLL" train decision-tre --jobs "$fixture" --out x.plm
+    says err 'did you mean decision-tree?'
+    gives 2 "$PLIMSOLL" train decision-tree --out x.plm
+    says err '--jobs'
+    gives 2 "$PLIMSOLL" train decision-tree --jobs "$fixture"
+    says err '--out'
+    gives 2 "$PLIMSOLL" train decision-tree --jobs "$fixture" --out x.plm --set leafs=3
+    says err 'leafs'
+    gives 2 "$PLIMSOLL" train decision-tree --jobs "$fixture" --out x.plm --curve c.png
+    gives 3 "$PLIMSOLL" train decision-tree --jobs nowhere.jsonl --out x.plm
+    says err 'nowhere.jsonl'
+    [ ! -e x.plm ]
 }
 
 # ---- ./run ----
@@ -313,7 +492,9 @@ for name in no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_i
     missing_file_is_3 broken_files_are_3_with_a_place \
     check_is_a_gate version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
     explain_says_what_would_change fit_finds_the_largest_batch gpus_are_listed timeline_is_written \
-    timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place broken_pipe_is_quiet \
+    timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place evaluate_wrong_usage \
+    estimators_are_listed evaluate_compares evaluate_tells_what_is_left_out train_writes_what_estimate_reads \
+    train_draws_a_curve train_wrong_usage broken_pipe_is_quiet \
     full_disk_is_told other_locales_get_ascii colour_on_a_terminal_only; do
     try $name
 done

@@ -47,9 +47,13 @@ complete_words plimsoll es
 complete_words plimsoll estimate --bat
 complete_words plimsoll estimate --precision amp-b
 complete_words plimsoll gpus --j
+complete_words plimsoll evaluate --estimator al
+complete_words plimsoll estimate --estimator al
+complete_words plimsoll train decision
+complete_words plimsoll train x -S fam
 END
     gives 0 bash drive "$ROOT/completions/plimsoll.bash"
-    printf 'estimate\n--batch\namp-bf16\n--json\n' >wanted
+    printf 'estimate estimators\n--batch\namp-bf16\n--json\nall\n\ndecision-tree\nfamily\n' >wanted
     diff wanted out
 }
 

@@ -1,7 +1,7 @@
 # Sourced by ./run and ./test: the Debian packages the build needs, and the build itself.
 # Expects $root, the folder of the sources. Talks on stderr only.
 
-packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev liblzma-dev"
+packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev liblzma-dev libopenblas0 libxgboost-dev"
 test_packages="xz-utils" # what the tests need besides
 
 # Installs what is missing when root; else says what to install and ends with 4.

@@ -126,7 +126,8 @@ typedef struct pl_job {
     int stage;                 /* default 3: fsdp2 stage 3 reshards after forward, 2 does not */
     bool parallel_mixed;       /* default false: fsdp2's bf16 parameters with fp32 reduction */
     const char *gpu;           /* default "h200": a row of the catalogue */
-    const char *estimator;     /* default "sim" */
+    const char *estimator;     /* default "hybrid"; pl_estimator_at lists them */
+    const struct pl_weights *weights; /* default NULL: those in the library; else of this estimator */
     bool want_timeline;        /* default false: fill report->timeline */
     bool want_alive;           /* default false: fill report->alive */
 } pl_job;
@@ -136,12 +137,51 @@ void pl_job_default(pl_job *job);
 /* Names of the rows of a table, from 0; NULL past the end. */
 const char *pl_optimizer_name(size_t index);
 const char *pl_precision_name(size_t index); /* index: a pl_precision */
-const char *pl_estimator_name(size_t index);
 /* false: no such name. */
 bool pl_precision_parse(const char *name, pl_precision *out);
 bool pl_loss_parse(const char *name, pl_loss *out);
 /* "ddp:8", "fsdp2:8", "fsdp2:8:2", "fsdp2:8:3:mp" */
 bool pl_parallel_parse(const char *text, pl_job *job);
+
+/* ---- estimators ---- */
+
+typedef enum pl_estimator_kind {
+    PL_SIMULATION, /* what PyTorch would allocate, step by step */
+    PL_ANALYTICAL, /* a formula over counts or over the graph */
+    PL_LEARNED,    /* numbers in, a number out; trained on measured jobs */
+} pl_estimator_kind;
+
+typedef struct pl_estimator_info {
+    const char *name; /* "random-forest" */
+    pl_estimator_kind kind;
+    const char *title;      /* one line: what it is */
+    const char *source;     /* the publication or documentation it follows */
+    const char *leaves_out; /* what it does not see */
+    bool needs_graph;       /* false: counts of a job's layers are enough */
+    bool learns;            /* pl_train takes it */
+    bool has_weights;       /* false: learnt, and the library has no weights of it */
+    bool slow;              /* training it takes long: not part of "all" where folds are trained */
+} pl_estimator_info;
+
+const pl_estimator_info *pl_estimator_at(size_t index); /* NULL past the end */
+const pl_estimator_info *pl_estimator_find(const char *name);
+const char *pl_estimator_name(size_t index);
+
+/* What a learned estimator has learnt: a model file (docs/formats.md). One may be shared by
+ * threads. */
+typedef struct pl_weights pl_weights;
+
+typedef struct pl_weights_info {
+    const char *estimator, *target, *options, *command, *data;
+    uint64_t seed;
+    int64_t rows; /* jobs it learnt from */
+} pl_weights_info;
+
+pl_status pl_weights_open(pl_weights **out, const char *path, pl_error *err);
+/* To a temporary name beside it first: nothing is lost where it fails. */
+pl_status pl_weights_save(const pl_weights *weights, const char *path, pl_error *err);
+const pl_weights_info *pl_weights_describe(const pl_weights *weights);
+void pl_weights_close(pl_weights **weights);
 
 /* ---- the catalogue of GPUs ---- */
 
@@ -213,15 +253,18 @@ typedef struct pl_alive {
 typedef struct pl_report {
     const pl_gpu *gpu;
     const char *estimator;
+    /* Of what follows only peak_bytes is always known: the rest is PL_UNKNOWN, NAN or NULL where an
+     * estimator does not say. */
     int64_t peak_bytes, low_bytes, high_bytes; /* what nvidia-smi shows for the process */
     double coverage;                           /* of [low, high] */
     int64_t allocated_bytes, reserved_bytes;   /* peaks of the allocator's two figures */
     int64_t overhead_bytes;                    /* context, kernels, handles */
     int64_t breakdown[PL_KINDS];               /* of the peak instant; adds up to peak_bytes */
-    pl_phase peak_phase;
+    pl_phase peak_phase;                       /* PL_PHASES: not known */
+    double flops_per_step, flop_rate;          /* floating-point operations; a second */
     int peak_step;
     const char *peak_operator, *peak_module;
-    bool fits;          /* high_bytes <= pl_gpu_usable, and not out_of_memory */
+    bool fits;          /* high_bytes (peak_bytes where it is unknown) <= pl_gpu_usable */
     bool out_of_memory; /* the card is too small; figures as if it were not */
     int64_t retries;    /* times its cache was given back to the driver */
     int64_t batch, seq; /* as simulated; PL_UNKNOWN where not known */
@@ -258,47 +301,144 @@ typedef struct pl_fit {
 pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *job, int64_t most,
                        pl_error *err);
 
+/* ---- measured jobs ---- */
+
+/* Jobs that ran and what they took: ground truth (JSON lines) or GPUMemNet's CSV, plain or xz, told
+ * apart by content; docs/formats.md. */
+typedef struct pl_jobs pl_jobs;
+
+typedef struct pl_jobs_settings {
+    const char *graphs; /* default NULL: none. Folder of graphs: ID.pt2 or ID.json, also .xz */
+    const char *gpu;    /* default "h200": the card the jobs ran on */
+    int threads;        /* default 0: one a core */
+    /* Called after each graph, by one thread at a time; default NULL. */
+    void (*progress)(size_t done, size_t total, void *context);
+    void *progress_context;
+} pl_jobs_settings;
+
+void pl_jobs_settings_default(pl_jobs_settings *settings);
+
+/* Reads the files, one after the other, and every job's graph where there is one. A graph that
+ * cannot be read is no failure: the job's trials will say why. */
+pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_count,
+                       const pl_jobs_settings *settings, pl_error *err);
+size_t pl_jobs_count(const pl_jobs *jobs);
+/* Bins as their publications had them: 1,000 MiB for GPUMemNet's MLPs, 8,000 MiB for others. */
+int64_t pl_jobs_bin_bytes(const pl_jobs *jobs);
+void pl_jobs_close(pl_jobs **jobs);
+
+/* How jobs are parted into those learnt from and those predicted. */
+typedef enum pl_split {
+    PL_SPLIT_NONE,   /* learnt from all, or weights that are there: no parting */
+    PL_SPLIT_ROW,    /* by row, whatever its model; with bins, each fold has its share of each */
+    PL_SPLIT_MODEL,  /* all jobs of a model on one side */
+    PL_SPLIT_FAMILY, /* all jobs of a family (mlp, cnn, ...) on one side: a fold a family */
+} pl_split;
+
+bool pl_split_parse(const char *name, pl_split *out); /* "none", "row", "model", "family" */
+
+/* ---- training ---- */
+
+typedef struct pl_train_point {
+    int epoch, epochs; /* from 1; boosting: trees */
+    double train_loss, valid_loss; /* NAN where not known */
+} pl_train_point;
+
+typedef struct pl_train_settings {
+    const char *estimator; /* no default */
+    const char *target;    /* default NULL: all it can learn of the jobs; "memory", "flops" (a
+                              step), "flop-rate" (a second) */
+    const char *options;   /* default "": behind the estimator's own, "epochs=50 rate=0.01" */
+    uint64_t seed;         /* default 1 */
+    pl_split split;        /* default PL_SPLIT_MODEL: how the validation jobs are chosen */
+    double hold_out;       /* default -1: as the estimator's publication, else 0.15; 0: none */
+    int64_t bin_bytes;     /* default 0: pl_jobs_bin_bytes; of classifiers */
+    const char *command;   /* default "": written into the file */
+    void (*progress)(const pl_train_point *point, void *context); /* default NULL */
+    void *progress_context;
+} pl_train_settings;
+
+void pl_train_settings_default(pl_train_settings *settings);
+
+/* The same jobs, settings and seed give the same file, byte for byte. */
+pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_settings *settings,
+                   pl_error *err);
+
 /* ---- evaluation ---- */
 
 /* One measured job and what an estimator said of it; bytes. */
 typedef struct pl_trial {
     const char *id, *family, *source, *precision, *optimizer; /* "" where the file has none */
-    int64_t measured_bytes;                                   /* peak_reserved + overhead */
-    int64_t measured_allocated, measured_reserved, measured_overhead;
+    const char *model;      /* what PL_SPLIT_MODEL keeps together */
+    int64_t measured_bytes; /* peak_reserved + overhead; CSV: as nvidia-smi showed it */
+    int64_t measured_allocated, measured_reserved, measured_overhead; /* PL_UNKNOWN in a CSV */
     bool has_graph;   /* the folder holds the job's graph */
-    pl_status status; /* of reading the graph and estimating; PL_MISSING where there is no graph */
+    pl_status status; /* PL_MISSING: no graph, and the estimator needs one */
     const char *message; /* why there is no estimate; "" with PL_OK */
-    /* With PL_OK only: */
+    /* With PL_OK only; PL_UNKNOWN and NAN where the estimator does not say. */
     int64_t peak_bytes, low_bytes, high_bytes, allocated_bytes, reserved_bytes, overhead_bytes;
     double coverage;
-    int64_t elapsed_us; /* simulation alone */
+    double measured, predicted; /* in the target's unit: bytes, GFLOP, GFLOP/s; NAN: none */
+    int fold;           /* in which it was kept apart; -1: no split */
+    double elapsed_us; /* of the estimate alone, graph and counts there already */
 } pl_trial;
 
 typedef struct pl_evaluation {
-    const char *estimator;
-    const pl_trial *trials; /* in the file's order */
+    const char *estimator, *target;
+    const pl_trial *trials; /* in the files' order */
     size_t count;
-    int64_t elapsed_us; /* all of it, reading included */
+    pl_split split;
+    int folds;          /* 0: no split */
+    bool seen;          /* weights that may have been learnt from these very jobs: no proof */
+    double train_s;     /* seconds of training, all folds; NAN: none */
+    int64_t elapsed_us; /* all of it */
 } pl_evaluation;
 
 typedef struct pl_evaluate_settings {
     const char *estimator; /* default: pl_job_default's */
-    const char *gpu;       /* default "h200": the card the jobs ran on */
+    const char *target;    /* default "memory"; "flops" and "flop-rate": of estimators trained on it */
+    const pl_weights *weights; /* default NULL: the library's, or with a split trained anew */
+    pl_split split;        /* default PL_SPLIT_NONE; estimators that do not learn ignore it */
+    int folds;             /* default 5; families: as many as there are */
+    const char *options;   /* default "": behind the estimator's own, for training */
+    uint64_t seed;         /* default 1: of the folds and of training */
+    int64_t bin_bytes;     /* default 0: pl_jobs_bin_bytes; of classifiers and their strata */
     int threads;           /* default 0: one a core */
-    /* Called after each job, by one thread at a time; default NULL. */
+    /* Called after each job or epoch, by one thread at a time; default NULL. */
     void (*progress)(size_t done, size_t total, void *context);
     void *progress_context;
 } pl_evaluate_settings;
 
 void pl_evaluate_settings_default(pl_evaluate_settings *settings);
 
-/* Every job of a ground-truth file (JSON lines, plain or xz; docs/formats.md) through an estimator.
- * The graph of job ID is GRAPHS/ID.pt2 or GRAPHS/ID.json, either also with .xz behind it. settings:
- * NULL for defaults. A job that cannot be estimated is no failure: its trial says why. On failure
- * *out is NULL. */
-pl_status pl_evaluate(pl_evaluation **out, const char *jobs, const char *graphs,
+/* Every job through an estimator. A job that cannot be estimated is no failure: its trial says why.
+ * On failure *out is NULL. */
+pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,
                       const pl_evaluate_settings *settings, pl_error *err);
 void pl_evaluation_close(pl_evaluation **evaluation);
+
+/* Trials summed up. Errors are relative to what was measured; MSE to R2 are of megabytes (10^6
+ * bytes), or of the target's unit. NAN where there is nothing to say. */
+typedef struct pl_scores {
+    size_t jobs;                      /* with an estimate and a measurement */
+    double mse, rmse, mae, mape, r2;  /* mape in percent */
+    double median, mean, p90;         /* of |error|, shares */
+    double too_low;                   /* share of jobs more than 5 % too low */
+    double above_high, width, exact;  /* share above high; median (high - low) / peak; share exact */
+    double accuracy, precision, recall, f1; /* in bins; the last three weighted by the classes */
+    double macro_f1;
+    double below_diagonal;            /* share put into a bin below the true one */
+    double elapsed_us;                /* median */
+} pl_scores;
+
+/* keep: which trials count; NULL: all. false: out of memory. */
+bool pl_evaluation_score(pl_scores *out, const pl_evaluation *evaluation, int64_t bin_bytes,
+                         bool (*keep)(const pl_trial *trial, const void *context),
+                         const void *context);
+/* Rows the truth, columns the prediction: counts[classes * classes], malloc'ed, bins from the
+ * lowest that occurs (*first) on. NULL: out of memory, or nothing to count. */
+uint64_t *pl_evaluation_confusion(const pl_evaluation *evaluation, int64_t bin_bytes,
+                                  size_t *classes, int64_t *first);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

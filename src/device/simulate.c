@@ -32,6 +32,18 @@ int64_t pl_overhead(const pl_gpu *gpu, const pl_tape *tape) {
     return gpu->context_bytes + (mib << 20);
 }
 
+static int64_t conv_used(void *context, const pl_conv *conv, pl_conv_pass pass, int major,
+                         int minor, double *doubt) {
+    (void)context;
+    return pl_workspace_conv(conv, pass, major, minor, doubt);
+}
+
+static int64_t conv_tried(void *context, const pl_conv *conv, pl_conv_pass pass, int major,
+                          int minor, double *doubt) {
+    (void)context;
+    return pl_workspace_conv_tried(conv, pass, major, minor, doubt);
+}
+
 pl_tape_device pl_tape_device_of(const pl_gpu *gpu) {
     return (pl_tape_device){.cc_major = gpu->cc_major,
                             .cc_minor = gpu->cc_minor,
@@ -39,8 +51,8 @@ pl_tape_device pl_tape_device_of(const pl_gpu *gpu) {
                             .threads_per_sm = gpu->threads,
                             .cublas_bytes = pl_workspace_cublas(gpu->cc_major, gpu->cc_minor),
                             .cublaslt_bytes = pl_workspace_cublaslt(gpu->cc_major, gpu->cc_minor),
-                            .conv = pl_workspace_conv,
-                            .conv_tried = pl_workspace_conv_tried,
+                            .conv = conv_used,
+                            .conv_tried = conv_tried,
                             .conv_native = pl_workspace_conv_native,
                             .rnn = pl_workspace_rnn,
                             .attention = pl_workspace_attention};

@@ -31,6 +31,19 @@ int64_t pl_workspace_conv_tried(const pl_conv *conv, pl_conv_pass pass, int cc_m
  */
 bool pl_workspace_conv_native(const pl_conv *conv);
 
+/* What the choice is made from and among, for whoever makes it otherwise than the trees here. */
+enum { PL_CONV_FEATURES = 41, PL_CONV_FORMULAS = 25 };
+typedef struct pl_conv_choices {
+    pl_conv_pass pass; /* as a plain convolution: a transposed one's forward is backward-data */
+    int64_t tensors;   /* bytes of input, output and weight together */
+    float features[PL_CONV_FEATURES];
+    int64_t bytes[PL_CONV_FORMULAS]; /* each formula's answer; INT64_MAX: does not fit */
+} pl_conv_choices;
+extern const char *const pl_workspace_conv_features[PL_CONV_FEATURES]; /* their names */
+/* false: a request that makes no sense, or one that takes no workspace (conv_native). */
+bool pl_workspace_conv_choices(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor,
+                               pl_conv_choices *out);
+
 /* ---- cuBLAS (workspace.c) ---- */
 
 /* The workspace of a cuBLAS handle and stream, taken at its first use and kept; one for the thread

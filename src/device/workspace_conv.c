@@ -340,10 +340,20 @@ static int64_t (*const formulas[])(const shape *) = {
     slices_64_128,
 };
 enum { FORMULAS = sizeof formulas / sizeof formulas[0] };
+_Static_assert((int)FORMULAS == PL_CONV_FORMULAS, "workspace.h has another number of formulas");
 
 /* ---- the tree ---- */
 
-enum { FEATURES = 41 };
+enum { FEATURES = PL_CONV_FEATURES };
+
+const char *const pl_workspace_conv_features[FEATURES] = {
+    "half", "bf16", "tf32", "channels_last", "dims", "batch", "c_per_group", "k_per_group", "c",
+    "k", "groups", "in_volume", "out_volume", "in_width", "kernel_volume", "kernel_width",
+    "stride", "dilation", "padding", "c_unaligned", "k_unaligned", "n_out", "n_in", "reduction",
+    "x_elements", "y_elements", "w_elements", "tiles_forward", "tiles_weight", "macs",
+    "transposed", "benchmark", "image_share", "tiles_data", "wave_forward", "wave_data",
+    "c_evenness", "k_evenness", "c_by_k", "row_elements", "tiles_weight_64",
+};
 
 /* The lowest bit set, 64 at most. */
 static int64_t evenness(int64_t value) {
@@ -447,6 +457,19 @@ static double doubt_of(double measured, int major, int minor) {
     if (major == 9 && minor == 0) return measured;
     double other = major == 8 || major == 10 || major == 12 ? 0.3 : 0.5;
     return measured > other ? measured : other;
+}
+
+bool pl_workspace_conv_choices(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor,
+                               pl_conv_choices *out) {
+    shape d;
+    double f[FEATURES];
+    if (!read(conv, pass, cc_major, cc_minor, &d) || pl_workspace_conv_native(conv)) return false;
+    features(&d, f);
+    out->pass = d.pass;
+    out->tensors = tensor_bytes(&d);
+    for (int i = 0; i < FEATURES; i++) out->features[i] = (float)f[i];
+    for (int i = 0; i < FORMULAS; i++) out->bytes[i] = formulas[i](&d);
+    return true;
 }
 
 static int64_t answer_for(const pl_conv *conv, pl_conv_pass pass, bool tried, int cc_major,

@@ -1,21 +1,10 @@
-/* estimate: a model and a job in, a report out. One row an estimator; `sim` is the simulator.
- *
- * The graph with the job's batch becomes a tape (src/tape), the tape a memory curve (src/device);
- * of the curve's peak the report has the size, the kinds, the blocks alive and, from interval.c,
- * how far off it may be. A job that does not fit is simulated again on a card without limit, so
- * that its figures are those it would need. Left out: what compute and time a step takes. */
-#include <stdio.h>
-#include <stdlib.h>
+/* estimate: a model and a job in, a report out, by the estimator that the job names. */
+#include <math.h>
 #include <string.h>
 
 #include "core/clock.h"
-#include "device/simulate.h"
-#include "estimate/interval.h"
-#include "estimate/model.h"
-#include "estimate/report.h"
-#include "tape/tape.h"
-
-enum { STEPS = 3 }; /* the first makes the optimizer's state, the third settles fragmentation */
+#include "estimate/estimator.h"
+#include "estimate/weights.h"
 
 /* ---- names ---- */
 
@@ -33,260 +22,18 @@ const char *pl_phase_name(pl_phase phase) {
     return phase < PL_PHASES ? phase_names[phase] : NULL;
 }
 
-/* ---- warnings ---- */
+/* ---- estimating ---- */
 
-enum { MOST_WARNINGS = 16 };
-
-typedef struct writer {
-    pl_arena *arena;
-    const char *lines[MOST_WARNINGS];
-    size_t count;
-    bool failed;
-} writer;
-
-static void warn(writer *w, const char *text) {
-    char *copy = pl_arena_string(w->arena, text, strlen(text));
-    if (!copy)
-        w->failed = true;
-    else if (w->count < MOST_WARNINGS)
-        w->lines[w->count++] = copy;
-}
-
-static void warn_unknown(writer *w, const pl_tape *tape) {
-    if (!tape->unknown_count) return;
-    char text[400];
-    int used =
-        snprintf(text, sizeof text,
-                 "%zu operator%s without a rule, treated on the safe side:", tape->unknown_count,
-                 tape->unknown_count == 1 ? "" : "s");
-    for (size_t i = 0; i < tape->unknown_count && used > 0 && (size_t)used < sizeof text; i++)
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s", i ? "," : "",
-                         tape->unknown[i]);
-    warn(w, text);
-}
-
-/* ---- the report ---- */
-
-static int compare_alive(const void *x, const void *y) {
-    const pl_alive *a = x, *b = y;
-    return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
-}
-
-/* A parameter's module: its path without the last part. Copied into the arena. */
-static const char *owner_of(pl_arena *arena, const pl_tensor *tensor) {
-    const char *dot = tensor->path ? strrchr(tensor->path, '.') : NULL;
-    return dot ? pl_arena_string(arena, tensor->path, (size_t)(dot - tensor->path)) : "";
-}
-
-/* The blocks that live at the peak, largest first. Strings are copied, since tape and graph go. */
-static bool fill_alive(pl_report *report, const pl_tape *tape, const pl_graph *g, size_t until) {
-    pl_arena *arena = pl_report_arena(report);
-    uint8_t *live = calloc(tape->block_count + 1, 1);
-    if (!live) return false;
-    size_t count = 0;
-    for (size_t i = 0; i <= until && i < tape->event_count; i++) {
-        int32_t event = tape->events[i];
-        if (event > 0) live[event] = 1, count++;
-        if (event < 0) live[-event] = 0, count--;
-    }
-    pl_alive *alive = pl_arena_array(arena, count + 1, sizeof *alive);
-    size_t n = 0;
-    bool ok = alive != NULL;
-    for (size_t b = 1; b < tape->block_count && ok; b++) {
-        if (!live[b]) continue;
-        const pl_tape_block *block = &tape->blocks[b];
-        const pl_tensor *tensor = block->tensor >= 0 ? &g->tensors[block->tensor] : NULL;
-        const char *module = tensor ? owner_of(arena, tensor) : pl_node_module(g, block->node);
-        const char *name = tensor && tensor->path ? tensor->path : "";
-        alive[n] = (pl_alive){
-            .bytes = block->bytes,
-            .kind = (pl_kind)block->kind,
-            .born = (pl_phase)block->phase,
-            .operator_name =
-                block->what ? pl_arena_string(arena, block->what, strlen(block->what)) : "",
-            .module = module ? pl_arena_string(arena, module, strlen(module)) : NULL,
-            .tensor = pl_arena_string(arena, name, strlen(name))};
-        ok = alive[n].operator_name && alive[n].module && alive[n].tensor;
-        n++;
-    }
-    free(live);
-    if (!ok) return false;
-    qsort(alive, n, sizeof *alive, compare_alive);
-    report->alive = alive;
-    report->alive_count = n;
-    return true;
-}
-
-static bool copy_names(pl_report *report, const pl_tape *tape) {
-    pl_arena *arena = pl_report_arena(report);
-    const char **unknown = pl_arena_array(arena, tape->unknown_count + 1, sizeof *unknown);
-    for (size_t i = 0; unknown && i < tape->unknown_count; i++) {
-        unknown[i] = pl_arena_string(arena, tape->unknown[i], strlen(tape->unknown[i]));
-        if (!unknown[i]) return false;
-    }
-    report->unknown_operators = unknown;
-    report->unknown_count = tape->unknown_count;
-    return unknown != NULL;
-}
-
-/* Strings of a timeline point into tape and graph: the model's stay, the tape's must be copied;
- * operators repeat, so a moment whose string is the one before it shares its copy. */
-static bool copy_timeline(pl_report *report, const pl_simulation *s) {
-    pl_arena *arena = pl_report_arena(report);
-    const char *last = NULL, *copy = "", *last_module = NULL, *module = "";
-    for (size_t i = 0; i < s->timeline_count; i++) {
-        pl_moment *m = &s->timeline[i];
-        if (m->operator_name != last) {
-            last = m->operator_name;
-            copy = pl_arena_string(arena, last, strlen(last));
-        }
-        if (m->module != last_module) {
-            last_module = m->module;
-            module = pl_arena_string(arena, last_module, strlen(last_module));
-        }
-        if (!copy || !module) return false;
-        m->operator_name = copy;
-        m->module = module;
-    }
-    report->timeline = s->timeline;
-    report->timeline_count = s->timeline_count;
-    return true;
-}
-
-static int64_t share(int64_t bytes, double part) {
-    return (int64_t)((double)bytes * part);
-}
-
-/* Whether the graph has symbols without a value at export: sizes that depend on data. */
-static bool open_sizes(const pl_graph *g) {
-    for (int32_t i = 0; i < g->symbol_count; i++)
-        if (g->symbols[i].hint == PL_UNKNOWN && g->symbols[i].role[0] == 0) return true;
-    return false;
-}
-
-static bool fill(pl_report *report, const pl_model *model, const pl_job *job, const pl_gpu *gpu,
-                 const pl_graph *g, const pl_tape *tape, const pl_simulation *s, int64_t overhead,
-                 writer *w) {
-    report->gpu = gpu;
-    report->estimator = "sim";
-    report->allocated_bytes = s->peak_allocated;
-    report->reserved_bytes = s->peak_reserved;
-    report->overhead_bytes = overhead;
-    report->peak_bytes = s->peak_reserved + overhead;
-    report->retries = s->retries;
-    report->out_of_memory = s->out_of_memory;
-    report->events = (int64_t)tape->event_count;
-    for (int k = 0; k < PL_FRAGMENTATION; k++) report->breakdown[k] = s->kinds[k];
-    report->breakdown[PL_FRAGMENTATION] = s->fragmentation;
-    report->breakdown[PL_CONTEXT] = overhead;
-    pl_evidence evidence = {.convolutions = tape->used_convolutions,
-                            .recurrent = tape->used_rnn,
-                            .benchmark = job->cudnn_benchmark,
-                            .parallel = job->parallel != PL_ALONE,
-                            .calibrated = gpu->calibrated,
-                            .hidden = tape->hidden_branches || open_sizes(model->graph),
-                            .unknown = (int)tape->unknown_count};
-    pl_interval interval = pl_interval_of(&evidence);
-    report->coverage = interval.coverage;
-    report->low_bytes = report->peak_bytes - share(report->peak_bytes, interval.below);
-    report->high_bytes = report->peak_bytes + share(report->peak_bytes, interval.above);
-    report->fits = !s->out_of_memory && report->high_bytes <= pl_gpu_usable(gpu);
-    int32_t event = tape->event_count ? tape->events[s->peak_event] : 0;
-    const pl_tape_block *block = event ? &tape->blocks[event > 0 ? event : -event] : NULL;
-    report->peak_phase = block ? (pl_phase)block->phase : PL_PHASE_LOAD;
-    report->peak_step = block ? block->step : 0;
-    const char *what = block && block->what ? block->what : "",
-               *module = block ? pl_node_module(g, block->node) : "";
-    report->peak_operator = pl_arena_string(w->arena, what, strlen(what));
-    report->peak_module = pl_arena_string(w->arena, module, strlen(module));
-    warn_unknown(w, tape);
-    for (size_t i = 0; i < tape->note_count; i++) warn(w, tape->notes[i]);
-    if (tape->hidden_branches)
-        warn(w, "what runs inside torch.cond, map or scan is not seen: the peak may be far higher");
-    if (open_sizes(model->graph))
-        warn(w, "a size depends on the data (a mask, nonzero): it is taken as large as the largest "
-                "mask or input dimension");
-    if (gpu->cc_major < 8 && (job->precision == PL_BF16 || job->precision == PL_AMP_BF16))
-        warn(w, "this card has no bfloat16 units: PyTorch emulates it");
-    if (tape->incomplete)
-        warn(w,
-             "a checkpointed block could not be run again as it was: part of backward is missing");
-    if (!gpu->calibrated)
-        warn(w, "this card was not measured: context and library workspaces are assumed, and the "
-                "interval is wider");
-    if (s->out_of_memory)
-        warn(w, "out of memory on this card; the figures are those of a card large enough");
-    const char **warnings = pl_arena_array(w->arena, w->count + 1, sizeof *warnings);
-    if (!warnings || w->failed || !report->peak_operator || !report->peak_module) return false;
-    memcpy(warnings, w->lines, w->count * sizeof *warnings);
-    report->warnings = warnings;
-    report->warning_count = w->count;
-    if (!copy_names(report, tape)) return false;
-    if (job->want_timeline && !copy_timeline(report, s)) return false;
-    return !job->want_alive || fill_alive(report, tape, g, s->peak_event);
-}
-
-static pl_status simulate(pl_report *report, const pl_model *model, const pl_job *job,
-                          const pl_gpu *gpu, const pl_graph *g, pl_error *err) {
-    pl_training training = {.precision = job->precision,
-                            .optimizer = job->optimizer,
-                            .loss = job->loss,
-                            .checkpoint = job->checkpoint,
-                            .channels_last = job->channels_last,
-                            .cudnn_benchmark = job->cudnn_benchmark,
-                            .accumulate = job->accumulate,
-                            .steps = STEPS,
-                            .parallel = job->parallel,
-                            .world = job->world,
-                            .stage = job->stage,
-                            .parallel_mixed = job->parallel_mixed};
-    pl_allocator_settings settings;
-    pl_allocator_settings_default(&settings);
-    pl_status status =
-        job->alloc_conf ? pl_allocator_settings_parse(&settings, job->alloc_conf, err) : PL_OK;
-    if (status != PL_OK) return status;
-    pl_tape_device device = pl_tape_device_of(gpu);
-    pl_tape *tape = NULL;
-    status = pl_tape_train(&tape, g, &training, &device, model->settings.memory_limit, err);
-    if (status != PL_OK) return status;
-    int64_t overhead = pl_overhead(gpu, tape);
-    settings.total_bytes = gpu->capacity_bytes;
-    int64_t usable = pl_gpu_usable(gpu);
-    settings.device_bytes = usable > overhead ? usable - overhead : 1;
-    pl_simulation s;
-    status = pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
-    if (status == PL_OK &&
-        s.out_of_memory) { /* what it would take: the same on a card without end */
-        settings.device_bytes = settings.total_bytes = 0;
-        status =
-            pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
-        s.out_of_memory = true;
-    }
-    writer w = {.arena = pl_report_arena(report)};
-    if (status == PL_OK && !fill(report, model, job, gpu, g, tape, &s, overhead, &w))
-        status = pl_fail(err, PL_MISSING, g->name, -1, "out of memory");
-    pl_tape_close(&tape);
-    return status;
-}
-
-/* ---- estimators ---- */
-
-static const char *const estimators[] = {"sim"};
-
-const char *pl_estimator_name(size_t index) {
-    return index < sizeof estimators / sizeof *estimators ? estimators[index] : NULL;
-}
-
-static pl_status check_job(const pl_job *job, const pl_gpu **gpu, pl_error *err) {
+static pl_status check_job(const pl_job *job, const pl_gpu **gpu, const pl_estimator **estimator,
+                           pl_error *err) {
     *gpu = pl_gpu_find(job->gpu ? job->gpu : "h200");
     if (!*gpu)
         return pl_fail(err, PL_USAGE, "--gpu", -1,
                        "no card \"%s\" in the catalogue; `plimsoll gpus` lists it", job->gpu);
-    bool known = false;
-    for (size_t i = 0; pl_estimator_name(i); i++)
-        known |= job->estimator && strcmp(job->estimator, pl_estimator_name(i)) == 0;
-    if (!known)
-        return pl_fail(err, PL_USAGE, "--estimator", -1, "no estimator \"%s\"",
+    *estimator = pl_estimator_named(job->estimator);
+    if (!*estimator)
+        return pl_fail(err, PL_USAGE, "--estimator", -1,
+                       "no estimator \"%s\"; `plimsoll estimators` lists them",
                        job->estimator ? job->estimator : "");
     if (job->accumulate < 1 || job->accumulate > 4096)
         return pl_fail(err, PL_USAGE, "--accumulate", -1, "%d is not between 1 and 4096",
@@ -294,11 +41,27 @@ static pl_status check_job(const pl_job *job, const pl_gpu **gpu, pl_error *err)
     return PL_OK;
 }
 
+void pl_report_finish(pl_report *report, const pl_estimator *estimator, const pl_gpu *gpu) {
+    report->gpu = gpu;
+    report->estimator = estimator->info.name;
+    int64_t most = report->high_bytes != PL_UNKNOWN ? report->high_bytes : report->peak_bytes;
+    report->fits = !report->out_of_memory && most != PL_UNKNOWN && most <= pl_gpu_usable(gpu);
+}
+
 pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job, pl_error *err) {
     *out = NULL;
     int64_t begin = pl_now_us();
-    const pl_gpu *gpu;
-    pl_status status = check_job(job, &gpu, err);
+    const pl_gpu *gpu = NULL;
+    const pl_estimator *estimator = NULL;
+    pl_status status = check_job(job, &gpu, &estimator, err);
+    const pl_weights *weights = NULL;
+    if (status == PL_OK && estimator->recipe)
+        status = pl_weights_for(&weights, estimator, job->weights, err);
+    if (status == PL_OK && weights && !estimator->recipe->learn &&
+        !pl_weights_part(weights, "memory"))
+        status = pl_fail(err, PL_USAGE, "--model", -1,
+                         "these weights learnt %s, not memory: there is no peak to tell",
+                         weights->info.target);
     if (status != PL_OK) return status;
     pl_graph *g;
     bool owned;
@@ -306,8 +69,12 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     status = pl_model_graph(model, job, &g, &owned, &batch, &seq, err);
     if (status != PL_OK) return status;
     pl_report *report = pl_report_new(model->settings.memory_limit);
-    status = report ? simulate(report, model, job, gpu, g, err)
-                    : pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    pl_profile profile;
+    pl_subject subject = {.job = job, .gpu = gpu, .profile = &profile, .model = model, .graph = g};
+    if (!report || (estimator->info.kind != PL_SIMULATION &&
+                    !pl_profile_of_graph(&profile, g, job, batch, seq, pl_report_arena(report))))
+        status = pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    if (status == PL_OK) status = estimator->estimate(report, &subject, weights, err);
     if (owned) pl_graph_close(&g);
     if (status != PL_OK) {
         pl_report_close(&report);
@@ -315,6 +82,7 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     }
     report->batch = batch;
     report->seq = seq;
+    pl_report_finish(report, estimator, gpu);
     report->elapsed_us = pl_now_us() - begin;
     *out = report;
     return PL_OK;

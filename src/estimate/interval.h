@@ -11,7 +11,7 @@ typedef struct pl_evidence {
     bool benchmark;    /* cudnn.benchmark: plans tried at run time */
     bool parallel;     /* DDP or FSDP2 */
     bool calibrated;   /* a card that was measured */
-    bool hidden;         /* branches whose operators are not seen, sizes that depend on data */
+    bool hidden;       /* branches whose operators are not seen, sizes that depend on data */
     int unknown;       /* operators without a rule */
 } pl_evidence;
 

@@ -16,7 +16,7 @@ void pl_job_default(pl_job *job) {
                     .world = 1,
                     .stage = 3,
                     .gpu = "h200",
-                    .estimator = "sim"};
+                    .estimator = "hybrid"};
 }
 
 static const char *const precisions[] = {"as-exported", "fp32",     "tf32",    "bf16",

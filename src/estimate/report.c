@@ -14,10 +14,13 @@
 
 #include "core/utf8.h"
 
+enum { MOST_WARNINGS = 16 };
+
 /* The public struct comes first, so that a pl_report * is a full_report * too. */
 typedef struct full_report {
     pl_report report;
     pl_arena *arena;
+    const char *warnings[MOST_WARNINGS];
 } full_report;
 
 pl_report *pl_report_new(size_t limit) {
@@ -29,7 +32,32 @@ pl_report *pl_report_new(size_t limit) {
         return NULL;
     }
     full->arena = arena;
+    full->report = (pl_report){.peak_bytes = PL_UNKNOWN,
+                               .low_bytes = PL_UNKNOWN,
+                               .high_bytes = PL_UNKNOWN,
+                               .coverage = NAN,
+                               .allocated_bytes = PL_UNKNOWN,
+                               .reserved_bytes = PL_UNKNOWN,
+                               .overhead_bytes = PL_UNKNOWN,
+                               .flops_per_step = NAN,
+                               .flop_rate = NAN,
+                               .peak_phase = PL_PHASES,
+                               .peak_step = PL_UNKNOWN,
+                               .retries = PL_UNKNOWN,
+                               .events = PL_UNKNOWN,
+                               .batch = PL_UNKNOWN,
+                               .seq = PL_UNKNOWN,
+                               .warnings = full->warnings};
+    for (int kind = 0; kind < PL_KINDS; kind++) full->report.breakdown[kind] = PL_UNKNOWN;
     return &full->report;
+}
+
+bool pl_report_warn(pl_report *report, const char *text) {
+    full_report *full = (full_report *)report;
+    if (report->warning_count == MOST_WARNINGS) return true;
+    const char *copy = pl_arena_string(full->arena, text, strlen(text));
+    if (copy) full->warnings[report->warning_count++] = copy;
+    return copy != NULL;
 }
 
 pl_arena *pl_report_arena(pl_report *report) {
@@ -118,6 +146,14 @@ static void put_number(writer *w, const char *key, int64_t value) {
         put_format(w, "%" PRId64, value);
 }
 
+static void put_real(writer *w, const char *key, double value) {
+    put_text(w, key);
+    if (isfinite(value))
+        put_format(w, "%.4g", value);
+    else
+        put_text(w, "null");
+}
+
 static void put_strings(writer *w, const char *const *strings, size_t count) {
     put_text(w, "[");
     for (size_t i = 0; i < count; i++) {
@@ -169,8 +205,7 @@ static void put_memory(writer *w, const pl_report *report) {
     for (int kind = 0; kind < PL_KINDS; kind++) {
         if (kind) put_text(w, ",");
         put_string(w, pl_kind_name((pl_kind)kind));
-        /* Never null, so that the sum can be checked. */
-        put_format(w, ":%" PRId64, report->breakdown[kind]);
+        put_number(w, ":", report->breakdown[kind]);
     }
     put_text(w, "}}");
 }
@@ -192,7 +227,9 @@ const char *pl_report_json(pl_report *report, const pl_model *model) {
                boolean(report->out_of_memory));
     put_number(&w, ",\"retries\":", report->retries);
     put_number(&w, ",\"events\":", report->events);
-    put_text(&w, ",\"compute\":{\"flops_per_step\":null,\"step_ms\":null}");
+    put_real(&w, ",\"compute\":{\"flops_per_step\":", report->flops_per_step);
+    put_real(&w, ",\"flops_per_s\":", report->flop_rate);
+    put_text(&w, ",\"step_ms\":null}");
     put_text(&w, ",\"utilization\":{\"smact\":null,\"smocc\":null,\"drama\":null}");
     put_number(&w, ",\"elapsed_us\":", report->elapsed_us);
     put_text(&w, ",\"warnings\":");

@@ -6,9 +6,12 @@
 #include "core/arena.h"
 #include "core/error.h"
 
-/* A report of zeros with its own arena; NULL: out of memory. limit: bytes it may take, 0: none.
- * pl_report_close gives back both. */
+/* A report of which nothing is known, with its own arena; NULL: out of memory. limit: bytes it may
+ * take, 0: none. pl_report_close gives back both. */
 pl_report *pl_report_new(size_t limit);
 pl_arena *pl_report_arena(pl_report *report);
+
+/* A remark into report->warnings, copied; past 16 they are dropped. false: out of memory. */
+bool pl_report_warn(pl_report *report, const char *text);
 
 #endif

@@ -78,10 +78,10 @@ static void workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     if (d->conv_native(conv)) return;
     e->tape->used_cudnn = e->tape->used_convolutions = true;
     if (conv->benchmark && first_call(e, conv, pass)) {
-        pl_scratch(e, d->conv_tried(conv, pass, d->cc_major, d->cc_minor, NULL));
+        pl_scratch(e, d->conv_tried(d->context, conv, pass, d->cc_major, d->cc_minor, NULL));
         pl_cache_emptied(e);
     }
-    pl_scratch(e, d->conv(conv, pass, d->cc_major, d->cc_minor, NULL));
+    pl_scratch(e, d->conv(d->context, conv, pass, d->cc_major, d->cc_minor, NULL));
 }
 
 /* value.contiguous(the kernel's format), for the length of the call: the copy, or NULL where it is

@@ -57,7 +57,7 @@ static pl_dtype gathered_dtype(const pl_parallel *p, pl_dtype original) {
 
 /* Bytes of a group's parameters or gradients, padded to shards, in a type (UNKNOWN: as the
  * parameters are). */
-static int64_t group_bytes(const pl_train *t, const group *g, pl_dtype dtype, bool one_shard) {
+static int64_t group_bytes(const pl_trainer *t, const group *g, pl_dtype dtype, bool one_shard) {
     int64_t bytes = 0;
     for (int32_t i = 0; i < g->count; i++) {
         const pl_value *value = t->e.env[g->params[i]];
@@ -86,7 +86,7 @@ static void release(pl_eager *e, int32_t *block) {
 
 /* ---- FSDP2 ---- */
 
-static void fetch(pl_train *t, group *g) {
+static void fetch(pl_trainer *t, group *g) {
     if (!g->unsharded && !g->fetched)
         g->fetched = take(&t->e, group_bytes(t, g, PL_DT_UNKNOWN, false), PL_WORKSPACE,
                           GATHER_STREAM, "all_gather");
@@ -94,7 +94,7 @@ static void fetch(pl_train *t, group *g) {
 
 /* Copies the flat buffer out. Views that autograd saved look at the same storages, which get new
  * blocks. */
-static void unshard(pl_train *t, group *g, bool in_backward) {
+static void unshard(pl_trainer *t, group *g, bool in_backward) {
     pl_eager *e = &t->e;
     if (g->unsharded) return;
     fetch(t, g);
@@ -113,14 +113,14 @@ static void unshard(pl_train *t, group *g, bool in_backward) {
     g->unsharded = true;
 }
 
-static void reshard(pl_train *t, group *g) {
+static void reshard(pl_trainer *t, group *g) {
     if (!g->unsharded) return;
     for (int32_t i = 0; i < g->count; i++) release(&t->e, &t->e.env[g->params[i]]->storage->block);
     g->unsharded = false;
 }
 
 /* The group's gradients into one buffer, reduced to this rank's shard. */
-static void reduce(pl_train *t, group *g) {
+static void reduce(pl_trainer *t, group *g) {
     pl_eager *e = &t->e;
     pl_parallel *p = t->parallel;
     if (g->done) return;
@@ -156,7 +156,7 @@ static void reduce(pl_train *t, group *g) {
         g->reduced = shard;
 }
 
-static group *group_at(pl_train *t, int32_t node) {
+static group *group_at(pl_trainer *t, int32_t node) {
     const pl_parallel *p = t->parallel;
     int32_t block = pl_blocks_at(&t->blocks, t->e.graph, node);
     return &p->groups[block >= 0 ? p->group_of[block] : p->group_count - 1];
@@ -166,14 +166,14 @@ static group *root_of(const pl_parallel *p) {
     return &p->groups[p->group_count - 1];
 }
 
-static void leave(pl_train *t, group *next) {
+static void leave(pl_trainer *t, group *next) {
     pl_parallel *p = t->parallel;
     if (p->current && p->current != next && p->current != root_of(p) && t->job->stage == 3)
         reshard(t, p->current);
     p->current = next;
 }
 
-void pl_parallel_before(pl_train *t, int32_t node) {
+void pl_parallel_before(pl_trainer *t, int32_t node) {
     pl_parallel *p = t->parallel;
     if (t->job->parallel != PL_FSDP2) return;
     group *g = group_at(t, node);
@@ -183,7 +183,7 @@ void pl_parallel_before(pl_train *t, int32_t node) {
     unshard(t, g, false);
 }
 
-void pl_parallel_forward_done(pl_train *t) {
+void pl_parallel_forward_done(pl_trainer *t) {
     pl_parallel *p = t->parallel;
     if (t->job->parallel != PL_FSDP2) return;
     leave(t, NULL);
@@ -199,7 +199,7 @@ static group *group_before(const pl_parallel *p, const group *g) {
 }
 
 void pl_parallel_backward(pl_eager *e, const pl_fn *fn) {
-    pl_train *t = (pl_train *)e; /* e is its first member */
+    pl_trainer *t = (pl_trainer *)e; /* e is its first member */
     pl_parallel *p = t->parallel;
     if (t->job->parallel != PL_FSDP2) return;
     if (!p->current) { /* backward begins: the root first */
@@ -218,7 +218,7 @@ void pl_parallel_backward(pl_eager *e, const pl_fn *fn) {
     if (next && !next->unsharded) fetch(t, next);
 }
 
-void pl_parallel_backward_done(pl_train *t) {
+void pl_parallel_backward_done(pl_trainer *t) {
     pl_parallel *p = t->parallel;
     if (t->job->parallel != PL_FSDP2) return;
     if (p->current && p->current != root_of(p)) reduce(t, p->current);
@@ -227,7 +227,7 @@ void pl_parallel_backward_done(pl_train *t) {
     p->current = NULL;
 }
 
-void pl_parallel_zero_grad(pl_train *t) {
+void pl_parallel_zero_grad(pl_trainer *t) {
     pl_parallel *p = t->parallel;
     for (int32_t i = 0; i < p->group_count; i++) release(&t->e, &p->groups[i].reduced);
     for (int32_t i = 0; i < t->e.leaf_count; i++) t->e.leaves[i].reduced = false;
@@ -235,7 +235,7 @@ void pl_parallel_zero_grad(pl_train *t) {
 
 /* ---- DDP ---- */
 
-void pl_parallel_before_step(pl_train *t, int step) {
+void pl_parallel_before_step(pl_trainer *t, int step) {
     pl_parallel *p = t->parallel;
     pl_eager *e = &t->e;
     if (t->job->parallel != PL_DDP || step != 1) return;
@@ -253,7 +253,7 @@ void pl_parallel_before_step(pl_train *t, int step) {
 
 /* ---- setting up ---- */
 
-static bool add_param(pl_train *t, group *g, int32_t tensor) {
+static bool add_param(pl_trainer *t, group *g, int32_t tensor) {
     size_t room = (size_t)g->room;
     int32_t *grown =
         pl_arena_grow(t->e.tape->arena, g->params, &room, (size_t)g->count + 1, sizeof *grown);
@@ -265,7 +265,7 @@ static bool add_param(pl_train *t, group *g, int32_t tensor) {
 }
 
 /* The block whose path a parameter's path continues, or -1. */
-static int32_t block_of_path(const pl_train *t, const char *path) {
+static int32_t block_of_path(const pl_trainer *t, const char *path) {
     const pl_graph *g = t->e.graph;
     for (int32_t m = 0; path && m < g->module_count; m++) {
         size_t length = strlen(g->modules[m].path);
@@ -276,7 +276,7 @@ static int32_t block_of_path(const pl_train *t, const char *path) {
     return -1;
 }
 
-static bool make_groups(pl_train *t) {
+static bool make_groups(pl_trainer *t) {
     pl_parallel *p = t->parallel;
     const pl_graph *g = t->e.graph;
     pl_arena *arena = t->e.tape->arena;
@@ -303,7 +303,7 @@ static bool make_groups(pl_train *t) {
     return true;
 }
 
-bool pl_parallel_prepare(pl_train *t) {
+bool pl_parallel_prepare(pl_trainer *t) {
     if (t->job->parallel == PL_ALONE) return true;
     pl_parallel *p = t->parallel = pl_arena_alloc(t->e.tape->arena, sizeof *p);
     if (!p) return false;
@@ -320,7 +320,7 @@ bool pl_parallel_prepare(pl_train *t) {
 
 /* DistributedDataParallel(model): the parameters are sent in one flat copy, then the first bucket
  * is made. */
-static void wrap_ddp(pl_train *t) {
+static void wrap_ddp(pl_trainer *t) {
     pl_eager *e = &t->e;
     int64_t all = 0, trained = 0;
     for (int32_t i = 0; i < e->graph->tensor_count; i++) {
@@ -337,7 +337,7 @@ static void wrap_ddp(pl_train *t) {
 }
 
 /* fully_shard(block) for each, then for the model: shards are made, the whole parameters go. */
-static void wrap_fsdp(pl_train *t) {
+static void wrap_fsdp(pl_trainer *t) {
     pl_eager *e = &t->e;
     pl_parallel *p = t->parallel;
     for (int32_t i = 0; i < e->leaf_count;
@@ -366,7 +366,7 @@ static void wrap_fsdp(pl_train *t) {
     }
 }
 
-void pl_parallel_wrap(pl_train *t) {
+void pl_parallel_wrap(pl_trainer *t) {
     if (t->job->parallel == PL_DDP)
         wrap_ddp(t);
     else

@@ -6,16 +6,16 @@
 
 /* Sets train->parallel where the job asks for it; false: out of memory. The calls below need it
  * set. */
-bool pl_parallel_prepare(pl_train *train);
+bool pl_parallel_prepare(pl_trainer *train);
 /* The model, placed on the device, is wrapped. */
-void pl_parallel_wrap(pl_train *train);
-void pl_parallel_before_step(pl_train *train, int step);
-void pl_parallel_zero_grad(pl_train *train);
+void pl_parallel_wrap(pl_trainer *train);
+void pl_parallel_before_step(pl_trainer *train, int step);
+void pl_parallel_zero_grad(pl_trainer *train);
 /* Before each node of forward, and when the model returns. */
-void pl_parallel_before(pl_train *train, int32_t node);
-void pl_parallel_forward_done(pl_train *train);
+void pl_parallel_before(pl_trainer *train, int32_t node);
+void pl_parallel_forward_done(pl_trainer *train);
 /* Before each function of backward, and at its end. */
 void pl_parallel_backward(pl_eager *e, const pl_fn *fn);
-void pl_parallel_backward_done(pl_train *train);
+void pl_parallel_backward_done(pl_trainer *train);
 
 #endif

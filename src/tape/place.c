@@ -12,7 +12,7 @@
 
 /* ---- one tensor ---- */
 
-pl_dtype pl_place_dtype(const pl_train *t, pl_dtype dtype) {
+pl_dtype pl_place_dtype(const pl_trainer *t, pl_dtype dtype) {
     bool float_like = dtype == PL_DT_F32 || pl_dtype_is_half(dtype);
     switch (t->job->precision) {
     case PL_BF16: return float_like ? PL_DT_BF16 : dtype;
@@ -25,7 +25,7 @@ pl_dtype pl_place_dtype(const pl_train *t, pl_dtype dtype) {
     }
 }
 
-static void put(pl_train *t, int32_t id) {
+static void put(pl_trainer *t, int32_t id) {
     pl_eager *e = &t->e;
     const pl_tensor *tensor = &e->graph->tensors[id];
     e->what = tensor->path ? tensor->path : tensor->name;
@@ -72,7 +72,7 @@ static int compare_placings(const void *x, const void *y) {
     return a->tensor < b->tensor ? -1 : 1;
 }
 
-static void move_model(pl_train *t) {
+static void move_model(pl_trainer *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     int32_t *params = pl_arena_array(e->tape->arena, (size_t)g->tensor_count + 1, sizeof *params);
@@ -128,7 +128,7 @@ pl_value *pl_to_channels_last(pl_eager *e, pl_value *value) {
 }
 
 /* model.to(memory_format=torch.channels_last): every 4-d parameter and buffer is laid out anew. */
-static void turn_model(pl_train *t) {
+static void turn_model(pl_trainer *t) {
     pl_eager *e = &t->e;
     for (int32_t i = 0; i < e->graph->tensor_count; i++) {
         pl_value *value = e->env[i];
@@ -145,7 +145,7 @@ static void turn_model(pl_train *t) {
 
 /* nn.LSTM and its like gather their weights into one buffer when they are moved
  * (flatten_parameters): each recurrent node's parameters become views of it. */
-static void flatten_recurrent(pl_train *t) {
+static void flatten_recurrent(pl_trainer *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     for (int32_t i = 0; i < g->node_count; i++) {
@@ -176,7 +176,7 @@ static void flatten_recurrent(pl_train *t) {
     }
 }
 
-void pl_place_model(pl_train *t) {
+void pl_place_model(pl_trainer *t) {
     move_model(t);
     if (t->job->channels_last) turn_model(t);
     flatten_recurrent(t);

@@ -54,10 +54,11 @@ void pl_tape_close(pl_tape **tape);
 typedef struct pl_tape_device {
     int cc_major, cc_minor, sms, threads_per_sm;
     int64_t cublas_bytes, cublaslt_bytes;
-    int64_t (*conv)(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor,
-                    double *doubt);
-    int64_t (*conv_tried)(const pl_conv *conv, pl_conv_pass pass, int cc_major, int cc_minor,
-                          double *doubt);
+    void *context; /* for conv and conv_tried */
+    int64_t (*conv)(void *context, const pl_conv *conv, pl_conv_pass pass, int cc_major,
+                    int cc_minor, double *doubt);
+    int64_t (*conv_tried)(void *context, const pl_conv *conv, pl_conv_pass pass, int cc_major,
+                          int cc_minor, double *doubt);
     bool (*conv_native)(const pl_conv *conv);
     bool (*rnn)(const pl_rnn *rnn, int cc_major, int cc_minor, pl_rnn_memory *out);
     int64_t (*attention)(const pl_attention *attention, bool backward, int cc_major, int cc_minor,

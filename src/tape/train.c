@@ -33,7 +33,7 @@ static void end_autocast(pl_eager *e) {
 }
 
 /* What Python lets go of once the node has run. */
-static void drop_dead(pl_train *t, int32_t node) {
+static void drop_dead(pl_trainer *t, int32_t node) {
     for (int32_t k = t->lifetimes.first_dying[node]; k < t->lifetimes.first_dying[node + 1]; k++) {
         pl_value **place = &t->e.env[t->lifetimes.dying[k]];
         pl_value *value = *place;
@@ -42,7 +42,7 @@ static void drop_dead(pl_train *t, int32_t node) {
     }
 }
 
-static void run_node(pl_train *t, int32_t i) {
+static void run_node(pl_trainer *t, int32_t i) {
     pl_eager *e = &t->e;
     const pl_node *node = &e->graph->nodes[i];
     e->node = i;
@@ -58,7 +58,7 @@ static void run_node(pl_train *t, int32_t i) {
 }
 
 /* The values that nodes first..last take from before first, held by the frame. */
-static void hold_inputs(pl_train *t, pl_checkpoint_frame *frame) {
+static void hold_inputs(pl_trainer *t, pl_checkpoint_frame *frame) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     size_t room = 0;
@@ -99,7 +99,7 @@ static void hold_inputs(pl_train *t, pl_checkpoint_frame *frame) {
 /* Runs a block's nodes again inside backward, until everything its functions saved has been made.
  */
 static void recompute(pl_eager *e, pl_checkpoint_frame *frame) {
-    pl_train *t = (pl_train *)e; /* e is its first member */
+    pl_trainer *t = (pl_trainer *)e; /* e is its first member */
     const pl_graph *g = e->graph;
     int32_t node = e->node;
     uint8_t kind = e->kind;
@@ -131,7 +131,7 @@ static void recompute(pl_eager *e, pl_checkpoint_frame *frame) {
     e->kind = kind;
 }
 
-static void run_forward(pl_train *t) {
+static void run_forward(pl_trainer *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     for (int32_t i = 0; i < g->node_count && !e->failed;) {
@@ -178,7 +178,7 @@ static pl_loss loss_of(const pl_graph *g, pl_loss asked) {
 
 /* Copies of the batch on the device. Floating-point inputs arrive as float32 and are then cast to
  * low weights. */
-static void take_inputs(pl_train *t) {
+static void take_inputs(pl_trainer *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     e->kind = PL_INPUTS;
@@ -213,7 +213,7 @@ static void take_inputs(pl_train *t) {
     e->kind = PL_ACTIVATIONS;
 }
 
-static void drop_outputs(pl_train *t) {
+static void drop_outputs(pl_trainer *t) {
     const pl_graph *g = t->e.graph;
     for (int32_t i = 0; i < g->output_count; i++) {
         int32_t id = g->outputs[i];
@@ -224,7 +224,7 @@ static void drop_outputs(pl_train *t) {
 }
 
 /* The scalar that backward starts from; logits go when nobody holds them but the loss. */
-static pl_value *make_loss(pl_train *t) {
+static pl_value *make_loss(pl_trainer *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     int32_t out = main_output(g);
@@ -251,7 +251,7 @@ static pl_value *make_loss(pl_train *t) {
 
 /* GradScaler: its scale and growth tracker are made at the first use and kept; the loss is
  * multiplied by it. */
-static pl_value *scale_loss(pl_train *t, pl_value *loss) {
+static pl_value *scale_loss(pl_trainer *t, pl_value *loss) {
     pl_eager *e = &t->e;
     if (t->job->precision != PL_AMP_FP16) return loss;
     e->what = "GradScaler";
@@ -263,7 +263,7 @@ static pl_value *scale_loss(pl_train *t, pl_value *loss) {
     return pl_pointwise(e, "MulBackward0", ":n", loss, NULL);
 }
 
-static void unscale_gradients(pl_train *t) {
+static void unscale_gradients(pl_trainer *t) {
     if (t->job->precision != PL_AMP_FP16) return;
     pl_eager *e = &t->e;
     int32_t wide = pl_block_new(e, 8), inverse = pl_block_new(e, 8), single = pl_block_new(e, 4);
@@ -273,7 +273,7 @@ static void unscale_gradients(pl_train *t) {
     pl_block_gone(e, single);
 }
 
-static void release_step(pl_train *t, pl_value *loss, pl_value *scaled) {
+static void release_step(pl_trainer *t, pl_value *loss, pl_value *scaled) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     for (int32_t i = 0; i < g->input_count; i++) {
@@ -287,7 +287,7 @@ static void release_step(pl_train *t, pl_value *loss, pl_value *scaled) {
     pl_drop(e, loss);
 }
 
-static void add_note(pl_train *t, const char *note) {
+static void add_note(pl_trainer *t, const char *note) {
     pl_tape *tape = t->e.tape;
     size_t room = tape->note_count;
     const char **grown = pl_arena_grow(tape->arena, tape->notes, &room, room + 1, sizeof *grown);
@@ -299,7 +299,7 @@ static void add_note(pl_train *t, const char *note) {
     tape->notes[tape->note_count++] = note;
 }
 
-static void run_step(pl_train *t, int step) {
+static void run_step(pl_trainer *t, int step) {
     pl_eager *e = &t->e;
     e->step = (uint8_t)step;
     pl_mark(e, PL_PHASE_INPUT);
@@ -346,7 +346,7 @@ static void run_step(pl_train *t, int step) {
 
 /* ---- the whole ---- */
 
-static bool prepare(pl_train *t) {
+static bool prepare(pl_trainer *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     pl_arena *arena = e->tape->arena;
@@ -387,7 +387,7 @@ static bool exported_in_eval_mode(const pl_graph *g) {
     return any;
 }
 
-static void run(pl_train *t) {
+static void run(pl_trainer *t) {
     pl_eager *e = &t->e;
     e->kind = PL_WEIGHTS;
     e->node = -1;
@@ -421,7 +421,7 @@ static void run(pl_train *t) {
 pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_training *training,
                         const pl_tape_device *device, size_t memory_limit, pl_error *err) {
     *out = NULL;
-    pl_train t = {.job = training, .optimizer = pl_optimizer_find(training->optimizer)};
+    pl_trainer t = {.job = training, .optimizer = pl_optimizer_find(training->optimizer)};
     if (!t.optimizer)
         return pl_fail(err, PL_USAGE, "--optimizer", -1, "unknown optimizer \"%s\"",
                        training->optimizer);

@@ -10,7 +10,7 @@
 
 typedef struct pl_parallel pl_parallel;
 
-typedef struct pl_train {
+typedef struct pl_trainer {
     pl_eager e; /* first: eager's callbacks find the run behind it */
     const pl_training *job;
     const pl_optimizer *optimizer;
@@ -25,6 +25,6 @@ typedef struct pl_train {
     bool scaler_made;
     int32_t found_inf;
     pl_parallel *parallel; /* NULL: alone */
-} pl_train;
+} pl_trainer;
 
 #endif

@@ -1,0 +1,102 @@
+/* comparison: estimators on the same measured jobs, side by side, and what is summed up of them. */
+#ifndef CLI_COMPARISON_H
+#define CLI_COMPARISON_H
+
+#include "options.h"
+#include "text.h"
+
+/* One estimator: its evaluation, or why it has none. */
+typedef struct contender {
+    const pl_estimator_info *info;
+    pl_evaluation *evaluation; /* NULL: left out */
+    char *left_out;            /* why; NULL with an evaluation */
+    pl_scores all;             /* of its jobs */
+    pl_scores real;            /* of those with a real model */
+    bool narrow;               /* made for some of the jobs: has less than half of the estimates */
+    pl_scores common;          /* of the jobs that all but the narrow have an estimate of */
+} contender;
+
+typedef struct comparison {
+    const request *request;
+    char *command; /* that made it */
+    size_t jobs;
+    int64_t bin_bytes;
+    const char *target; /* what is predicted: "memory", "flops", "flop-rate" */
+    contender *list;    /* once ranked: the least median first, those left out last */
+    size_t count, ran;
+    bool split;         /* by model or family: models are unseen by what learns */
+    size_t common_jobs; /* jobs that all but the narrow have an estimate of */
+    bool differ;        /* estimators have estimates of different jobs */
+    char **remarks;     /* a sentence each, no full stop */
+    size_t remark_count;
+} comparison;
+
+/* Scores every contender, sorts them, and finds what has to be said of them. */
+void comparison_rank(comparison *c);
+void comparison_free(comparison *c);
+
+/* ---- what the figures are made of ---- */
+
+/* Whether a trial has an estimate and a measurement to hold it against. */
+bool trial_counts(const pl_trial *trial);
+bool trial_is_real(const pl_trial *trial); /* a model of torchvision or transformers */
+double trial_error(const pl_trial *trial); /* (predicted - measured) / measured */
+bool target_is_memory(const char *target);
+/* What MSE to MAE are in: "MB", "GFLOP", "GFLOP/s"; */
+const char *target_unit(const char *target);
+/* "peak GPU memory", "compute of a step", "compute rate" */
+const char *target_title(const char *target);
+/* A measured or predicted figure in words. */
+small_text target_text(const char *target, double value);
+/* The same of peak_allocated; NAN where either is not known. */
+double trial_allocated_error(const pl_trial *trial);
+size_t trials_without_graph(const pl_evaluation *e);
+
+typedef struct grouping {
+    const char *name;
+    const char *(*key)(const pl_trial *);
+} grouping;
+enum { GROUPINGS = 4, MOST_GROUPS = 64 };
+extern const grouping groupings[GROUPINGS]; /* family, source, precision, optimizer */
+
+/* The different values of a key, sorted; at most MOST_GROUPS. 0 where no job has any. */
+size_t group_values(const pl_evaluation *e, const grouping *g, const char **values);
+pl_scores scores_of(const pl_evaluation *e, int64_t bin_bytes);
+pl_scores scores_of_group(const pl_evaluation *e, const grouping *g, const char *value);
+/* jobs, median, mean, p90, too_low and exact of trial_allocated_error; the rest is NAN. */
+pl_scores scores_of_allocated(const pl_evaluation *e);
+
+enum { WORST = 20 };
+/* At most WORST trials, the worst first. */
+size_t worst_trials(const pl_evaluation *e, const pl_trial **worst);
+
+/* ---- what is printed and written of it (scoreboard.c, export.c, markdown.c, bars.c, scatter.c) */
+
+typedef enum scope { SCOPE_ALL, SCOPE_REAL, SCOPE_COMMON } scope;
+const pl_scores *scores_in(const contender *of, scope s);
+/* "all jobs", "unseen real models (torchvision, transformers)", ... */
+const char *scope_title(const comparison *c, scope s);
+/* Whether there is anything to show. */
+bool scope_shown(const comparison *c, scope s);
+
+table *ranking_table(const comparison *c, scope s);
+table *bins_table(const comparison *c);
+/* Medians: a row an estimator, a column a group. NULL: there are no groups. */
+table *median_table(const comparison *c, const grouping *g);
+table *group_table(const pl_evaluation *e, const grouping *g);
+table *worst_table(const pl_evaluation *e);
+/* NULL: too many bins to be read, or none. */
+table *confusion_table(const pl_evaluation *e, int64_t bin_bytes);
+bool shows_bins(const comparison *c, const contender *of);
+
+void print_comparison(const comparison *c);
+void print_failures(const pl_evaluation *e);
+
+void comparison_json(const comparison *c, FILE *out);
+/* These return 0, or an exit code after complaining. */
+int comparison_csv(const comparison *c, const char *path);
+int comparison_markdown(const comparison *c, const char *path);
+int bars_write(const comparison *c, const char *path);
+int scatter_write(const comparison *c, const char *path);
+
+#endif

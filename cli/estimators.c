@@ -1,0 +1,99 @@
+/* estimators: the library's registry as a list, or everything it says about one of them. */
+#include <stdio.h>
+
+#include "text.h"
+#include "verbs.h"
+
+static const char *kind_name(pl_estimator_kind kind) {
+    static const char *const names[] = {
+        [PL_SIMULATION] = "simulation", [PL_ANALYTICAL] = "formula", [PL_LEARNED] = "learned"};
+    return names[kind];
+}
+
+/* What it learnt: nothing to learn, there already, or yet to be trained. */
+static const char *weights_of(const pl_estimator_info *info) {
+    return !info->learns ? "-" : info->has_weights ? "built in" : "to be trained";
+}
+
+static void print_list(void) {
+    const pl_estimator_info *info;
+    pl_job job;
+    pl_job_default(&job);
+    table *t = table_new("lllll");
+    table_row(t, (const char *[]){"NAME", "KIND", "WEIGHTS", "NEEDS", "WHAT IT IS"});
+    for (size_t i = 0; (info = pl_estimator_at(i)); i++)
+        table_row(t, (const char *[]){info->name, kind_name(info->kind), weights_of(info),
+                                      info->needs_graph ? "graph" : "counts", info->title});
+    table_print(t, stdout, 0);
+    printf("\nwithout --estimator: %s\n", job.estimator);
+}
+
+static void print_line(const char *name, const char *text) {
+    if (!text || !text[0]) return;
+    printf("  %-11s ", name);
+    text_clean(stdout, text);
+    putchar('\n');
+}
+
+static void print_one(const pl_estimator_info *info) {
+    printf("%s%s%s: ", text_style(BOLD), info->name, text_style(PLAIN));
+    text_clean(stdout, info->title);
+    putchar('\n');
+    print_line("kind", kind_name(info->kind));
+    print_line("source", info->source);
+    print_line("leaves out", info->leaves_out);
+    print_line("needs", info->needs_graph ? "the model's graph"
+                                          : "counts of the model's layers; a graph gives them");
+    if (!info->learns) return;
+    print_line("weights", info->has_weights ? "built in; plimsoll train makes others, for --model"
+                                            : "none here: plimsoll train makes them, for --model");
+    if (info->slow)
+        print_line("training", "slow: evaluate --estimator all --split ... leaves it out");
+}
+
+static void json_members(json *j, const pl_estimator_info *info) {
+    json_string(j, "name", info->name);
+    json_string(j, "kind", kind_name(info->kind));
+    json_string(j, "title", info->title);
+    json_string(j, "source", info->source);
+    json_string(j, "leaves_out", info->leaves_out);
+    json_bool(j, "needs_graph", info->needs_graph);
+    json_bool(j, "learns", info->learns);
+    json_bool(j, "has_weights", info->has_weights);
+    json_bool(j, "slow", info->slow);
+}
+
+static void print_json(const pl_estimator_info *one) {
+    json j = {.out = stdout};
+    pl_job job;
+    pl_job_default(&job);
+    json_open(&j, NULL, '{');
+    json_int(&j, "schema", 1);
+    if (one) {
+        json_members(&j, one);
+    } else {
+        json_string(&j, "default", job.estimator);
+        json_open(&j, "estimators", '[');
+        const pl_estimator_info *info;
+        for (size_t i = 0; (info = pl_estimator_at(i)); i++) {
+            json_open(&j, NULL, '{');
+            json_members(&j, info);
+            json_close(&j, '}');
+        }
+        json_close(&j, ']');
+    }
+    json_close(&j, '}');
+    putchar('\n');
+}
+
+int verb_estimators(const request *r) {
+    const pl_estimator_info *one = r->file ? pl_estimator_find(r->file) : NULL;
+    if (r->file && !one) return unknown_name("estimators", "estimator", pl_estimator_name, r->file);
+    if (r->json)
+        print_json(one);
+    else if (one)
+        print_one(one);
+    else
+        print_list();
+    return 0;
+}

@@ -1,0 +1,20 @@
+/* decision-tree: one regression tree over the features of a profile. */
+#include "estimate/estimator.h"
+
+static const pl_recipe recipe = {
+    .learner = &pl_learner_tree,
+    .columns = true,
+    .options = "min_leaf=2",
+    .hold_out = 0.15,
+    .refit = true,
+};
+
+const pl_estimator pl_estimator_decision_tree = {
+    .info = {.name = "decision-tree",
+             .kind = PL_LEARNED,
+             .title = "a regression tree",
+             .source = "paper 1 (arXiv 2510.20985), baseline",
+             .leaves_out = "all that counts of layers do not show: what autograd saves, "
+                           "workspaces, the allocator"},
+    .recipe = &recipe,
+    .estimate = pl_estimate_learned};

@@ -1,0 +1,27 @@
+/* gpumemnet-mlp: paper 3, MLPs. */
+#include "estimate/estimator.h"
+
+static const pl_recipe recipe = {
+    .learner = &pl_learner_network,
+    .columns = true,
+    .view = PL_VIEW_COUNTS,
+    .classifies = true,
+    .soft = 0.25,
+    .options = "net=linear:8,batchnorm,relu,linear|"
+               "linear:8,batchnorm,relu,linear:4,batchnorm,relu,linear|"
+               "linear:8,batchnorm,relu,linear:4,batchnorm,relu,linear:4,batchnorm,relu,linear|"
+               "linear:8,batchnorm,relu,linear:4,batchnorm,relu,linear:4,batchnorm,relu,linear:4,"
+               "batchnorm,relu,linear members=2 epochs=300 batch=128 rate=0.01 cosine=1 warmup=150",
+    .hold_out = 0,
+};
+
+const pl_estimator pl_estimator_gpumemnet_mlp = {
+    .info = {.name = "gpumemnet-mlp",
+             .kind = PL_LEARNED,
+             .title = "an ensemble of MLPs that names a bin of memory",
+             .source = "paper 3 (arXiv 2602.17817)",
+             .leaves_out =
+                 "all that counts of layers do not show: what autograd saves, workspaces, "
+                 "the allocator"},
+    .recipe = &recipe,
+    .estimate = pl_estimate_learned};

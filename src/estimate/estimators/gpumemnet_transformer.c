@@ -1,0 +1,32 @@
+/* gpumemnet-transformer: paper 3, Transformer. */
+#include "estimate/estimator.h"
+
+static const pl_recipe recipe = {
+    .learner = &pl_learner_network,
+    .columns = true,
+    .view = PL_VIEW_COUNTS,
+    .steps = true,
+    .classifies = true,
+    .soft = 0.25,
+    .options =
+        "net=steps,linear:32,batchnorm,relu,linear:32,batchnorm,relu,sinusoid,encoder:4:64,sum,"
+        "append,"
+        "linear:32,batchnorm,relu,linear|"
+        "steps,linear:32,batchnorm,relu,linear:32,batchnorm,relu,sinusoid,encoder:4:64,sum,append,"
+        "linear:32,batchnorm,relu,linear:16,batchnorm,relu,linear|"
+        "steps,linear:32,batchnorm,relu,linear:32,batchnorm,relu,sinusoid,encoder:4:64,sum,append,"
+        "linear:32,batchnorm,relu,linear:16,batchnorm,relu,linear:8,batchnorm,relu,linear "
+        "epochs=120 batch=128 rate=0.001 cosine=1 warmup=60",
+    .hold_out = 0,
+};
+
+const pl_estimator pl_estimator_gpumemnet_transformer = {
+    .info = {.name = "gpumemnet-transformer",
+             .kind = PL_LEARNED,
+             .title = "an ensemble of Transformers over the layers that names a bin of memory",
+             .source = "paper 3 (arXiv 2602.17817)",
+             .leaves_out =
+                 "all that counts of layers do not show: what autograd saves, workspaces, "
+                 "the allocator"},
+    .recipe = &recipe,
+    .estimate = pl_estimate_learned};

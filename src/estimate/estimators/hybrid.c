@@ -1,0 +1,67 @@
+/* hybrid: the simulation of `sim`, with two things learnt that it cannot know: which formula the
+ * workspace of a cuDNN convolution follows (workspace_forest.c), and how far the truth may lie from
+ * the peak (evidence.c, hybrid_learn.c). The peak itself is not corrected afterwards: learnt from
+ * the same evidence, a correction made the median of unseen models worse (docs/estimators.md).
+ *
+ * Jobs of which too few were measured keep interval.c's rows: cudnn.benchmark, DDP and FSDP2, other
+ * cards, operators without a rule, hidden branches. */
+#include "estimate/hybrid_learn.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The bound that part learnt, log2 of truth / peak, 0 or on its side; NAN: not covered. */
+static pl_status bound_of(double *out, const pl_trained *part, const pl_observation *seen,
+                          double side, pl_error *err) {
+    *out = NAN;
+    if (!part || seen->kind == PL_EVIDENCE_NOT_COVERED ||
+        part->extra[PL_HYBRID_JOBS + seen->kind] < PL_HYBRID_LEAST_JOBS)
+        return PL_OK;
+    pl_samples sample = {.count = 1,
+                         .columns = PL_EVIDENCE_SIGNALS,
+                         .values = seen->signals,
+                         .names = pl_evidence_names};
+    float quantile;
+    if (part->class_count)
+        return pl_fail(err, PL_INPUT, NULL, -1, "weights whose part \"%s\" is a classifier",
+                       part->target);
+    pl_status status = pl_trained_predict(part, &sample, &quantile, err);
+    if (status != PL_OK) return status;
+    double bound = fmax(0, side * (double)quantile) + part->extra[PL_HYBRID_MARGIN + seen->kind];
+    *out = side * fmin(fmax(0, bound), 4);
+    return PL_OK;
+}
+
+static pl_status estimate(pl_report *report, const pl_subject *subject, const pl_weights *weights,
+                          pl_error *err) {
+    pl_workspace_chooser *chooser = NULL;
+    pl_observation seen;
+    double low = NAN, high = NAN;
+    pl_status status = pl_workspace_chooser_open(&chooser, weights, err);
+    if (status == PL_OK) status = pl_evidence_observe(report, &seen, subject, chooser, err);
+    if (status == PL_OK) status = bound_of(&low, pl_weights_part(weights, "low"), &seen, -1, err);
+    if (status == PL_OK) status = bound_of(&high, pl_weights_part(weights, "high"), &seen, 1, err);
+    if (status == PL_OK && isfinite(low) && isfinite(high)) {
+        report->low_bytes = (int64_t)((double)report->peak_bytes * exp2(low));
+        report->high_bytes = (int64_t)ceil((double)report->peak_bytes * exp2(high));
+    }
+    pl_workspace_chooser_close(&chooser);
+    return status;
+}
+
+static const pl_recipe recipe = {
+    .learner = &pl_learner_leafwise,
+    .options = "trees=150 rate=0.05 leaves=8 min_leaf=20 lambda=1 features=0.6 bagging=0.8",
+    .learn = pl_hybrid_learn};
+
+const pl_estimator pl_estimator_hybrid = {
+    .info = {.name = "hybrid",
+             .kind = PL_SIMULATION,
+             .title = "the simulation, with convolutions' workspaces and intervals learnt",
+             .source = "sim; random forest (Breiman 2001) over the formulas of cuDNN's workspaces, "
+                       "conformalised quantile regression (Romano, Patterson, Candès 2019)",
+             .leaves_out = "intervals for cudnn.benchmark, DDP and FSDP2, and cards that were not "
+                           "measured are sim's",
+             .needs_graph = true},
+    .estimate = estimate,
+    .recipe = &recipe};

@@ -1,0 +1,18 @@
+/* sim: what PyTorch would allocate, simulated operator by operator (src/tape, src/device). */
+#include "estimate/simulation.h"
+
+static pl_status estimate(pl_report *report, const pl_subject *subject, const pl_weights *weights,
+                          pl_error *err) {
+    (void)weights;
+    return pl_simulation_estimate(report, subject, NULL, err);
+}
+
+const pl_estimator pl_estimator_sim = {
+    .info = {.name = "sim",
+             .kind = PL_SIMULATION,
+             .title = "simulation of every allocation of three training steps",
+             .source =
+                 "PyTorch 2.11's autograd, optimizers and caching allocator, read and measured",
+             .leaves_out = "what runs inside torch.cond, map and scan; NCCL's buffers",
+             .needs_graph = true},
+    .estimate = estimate};

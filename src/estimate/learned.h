@@ -1,0 +1,61 @@
+/* learned: measured jobs as samples, trained weights out; and weights with a job in, an estimate
+ * out. What is common to all learned estimators. */
+#ifndef PL_ESTIMATE_LEARNED_H
+#define PL_ESTIMATE_LEARNED_H
+
+#include "estimate/estimator.h"
+#include "estimate/jobs.h"
+#include "estimate/weights.h"
+
+/* ---- targets ---- */
+
+typedef struct pl_target {
+    const char *name;                            /* "memory" */
+    const char *unit;                            /* of a figure: "bytes" */
+    double (*measured)(const pl_measured *item); /* NAN: not known */
+    double (*guess)(const pl_profile *profile);  /* what learners learn the truth's ratio to */
+} pl_target;
+
+const pl_target *pl_target_find(const char *name); /* NULL: none */
+
+/* ---- samples ---- */
+
+/* Samples with the memory they lie in. */
+typedef struct pl_dataset {
+    pl_samples samples;
+    float *values, *steps, *targets, *shares;
+    size_t *begin;
+    int32_t *classes;
+} pl_dataset;
+
+/* Profiles as a recipe wants them; no targets yet. */
+pl_status pl_dataset_open(pl_dataset *out, const pl_recipe *recipe,
+                          const pl_profile *const *profiles, size_t count, pl_error *err);
+void pl_dataset_close(pl_dataset *dataset);
+
+/* ---- training ---- */
+
+/* Jobs to learn from. */
+typedef struct pl_lesson {
+    const pl_estimator *estimator;
+    const pl_jobs *jobs;
+    const size_t *rows; /* places in jobs */
+    size_t count;
+    const pl_train_settings *settings;
+    const char *target; /* NULL: all that can be learnt */
+} pl_lesson;
+
+pl_status pl_learn(pl_weights **out, const pl_lesson *lesson, pl_error *err);
+
+/* ---- predicting ---- */
+
+/* Figures of one target: the likeliest, and the interval that holds the truth in 95 of 100 held-out
+ * jobs; NAN where not known. In the target's unit. */
+typedef struct pl_prediction {
+    double value, low, high;
+} pl_prediction;
+
+pl_status pl_predict(pl_prediction *out, const pl_trained *trained, const pl_recipe *recipe,
+                     const pl_profile *profile, pl_error *err);
+
+#endif

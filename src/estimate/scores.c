@@ -1,0 +1,171 @@
+/* scores: trials summed up, as the papers print them and as users ask: how far off, how often too
+ * low, in which bin. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "learn/metrics.h"
+
+static bool counts(const pl_trial *t) {
+    return t->status == PL_OK && isfinite(t->measured) && t->measured > 0 && isfinite(t->predicted);
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return left < right ? -1 : left > right;
+}
+
+static double median_of(double *values, size_t count) {
+    qsort(values, count, sizeof *values, compare_doubles);
+    return pl_quantile(values, count, 0.5);
+}
+
+/* Classes of the truths and predictions, from the lowest bin that occurs; malloc'ed. */
+typedef struct bins {
+    int32_t *truth, *predicted;
+    size_t count, classes;
+    int64_t first; /* of the lowest bin: its number */
+} bins;
+
+enum { MOST_CLASSES = 4096 }; /* predictions above count as the last */
+
+static bool bins_open(bins *b, const pl_evaluation *e, int64_t bin_bytes,
+                      bool (*keep)(const pl_trial *, const void *), const void *context) {
+    *b = (bins){.first = INT64_MAX};
+    double bin = (double)(bin_bytes > 0 ? bin_bytes : 1);
+    double *truth = malloc((e->count + 1) * sizeof *truth),
+           *predicted = malloc((e->count + 1) * sizeof *predicted), highest = 0;
+    b->truth = malloc((e->count + 1) * sizeof *b->truth);
+    b->predicted = malloc((e->count + 1) * sizeof *b->predicted);
+    bool ok = truth && predicted && b->truth && b->predicted;
+    for (size_t i = 0; ok && i < e->count; i++) {
+        const pl_trial *t = &e->trials[i];
+        if (!counts(t) || (keep && !keep(t, context))) continue;
+        truth[b->count] = floor(t->measured / bin);
+        predicted[b->count] = floor(fmax(t->predicted, 0) / bin);
+        double low = fmin(truth[b->count], predicted[b->count]);
+        if (low < (double)b->first) b->first = (int64_t)low;
+        highest = fmax(highest, fmax(truth[b->count], predicted[b->count]));
+        b->count++;
+    }
+    if (ok && b->count) {
+        double span = highest - (double)b->first + 1;
+        b->classes = span < MOST_CLASSES ? (size_t)span : MOST_CLASSES;
+        for (size_t i = 0; i < b->count; i++) {
+            double last = (double)b->classes - 1, first = (double)b->first;
+            b->truth[i] = (int32_t)fmin(truth[i] - first, last);
+            b->predicted[i] = (int32_t)fmin(predicted[i] - first, last);
+        }
+    }
+    free(truth);
+    free(predicted);
+    return ok;
+}
+
+static void bins_close(bins *b) {
+    free(b->truth);
+    free(b->predicted);
+}
+
+static uint64_t *confusion_of(const bins *b) {
+    uint64_t *table = b->classes ? calloc(b->classes * b->classes, sizeof *table) : NULL;
+    if (table) pl_class_confusion(table, b->classes, b->truth, b->predicted, b->count);
+    return table;
+}
+
+uint64_t *pl_evaluation_confusion(const pl_evaluation *evaluation, int64_t bin_bytes,
+                                  size_t *classes, int64_t *first) {
+    bins b;
+    uint64_t *table = bins_open(&b, evaluation, bin_bytes, NULL, NULL) ? confusion_of(&b) : NULL;
+    *classes = table ? b.classes : 0;
+    *first = table ? b.first : 0;
+    bins_close(&b);
+    return table;
+}
+
+static bool score_bins(pl_scores *out, const pl_evaluation *e, int64_t bin_bytes,
+                       bool (*keep)(const pl_trial *, const void *), const void *context) {
+    bins b;
+    bool ok = bins_open(&b, e, bin_bytes, keep, context);
+    uint64_t *table = ok ? confusion_of(&b) : NULL;
+    if (table) {
+        pl_class_metrics m;
+        pl_class_measure(&m, table, b.classes);
+        out->accuracy = m.accuracy;
+        out->precision = m.precision;
+        out->recall = m.recall;
+        out->f1 = m.f1;
+        out->macro_f1 = m.macro_f1;
+        out->below_diagonal = m.below;
+    }
+    ok &= table || b.count == 0;
+    free(table);
+    bins_close(&b);
+    return ok;
+}
+
+bool pl_evaluation_score(pl_scores *out, const pl_evaluation *e, int64_t bin_bytes,
+                         bool (*keep)(const pl_trial *trial, const void *context),
+                         const void *context) {
+    *out = (pl_scores){.mse = NAN,
+                       .rmse = NAN,
+                       .mae = NAN,
+                       .mape = NAN,
+                       .r2 = NAN,
+                       .median = NAN,
+                       .mean = NAN,
+                       .p90 = NAN,
+                       .too_low = NAN,
+                       .above_high = NAN,
+                       .width = NAN,
+                       .exact = NAN,
+                       .accuracy = NAN,
+                       .precision = NAN,
+                       .recall = NAN,
+                       .f1 = NAN,
+                       .macro_f1 = NAN,
+                       .below_diagonal = NAN,
+                       .elapsed_us = NAN};
+    bool memory = strcmp(e->target, "memory") == 0;
+    double unit = memory ? 1e6 : 1;
+    double *block = malloc((4 * e->count + 1) * sizeof *block);
+    if (!block) return false;
+    double *truth = block, *predicted = truth + e->count, *times = predicted + e->count,
+           *widths = times + e->count;
+    size_t n = 0, intervals = 0, above = 0, exact = 0;
+    for (size_t i = 0; i < e->count; i++) {
+        const pl_trial *t = &e->trials[i];
+        if (!counts(t) || (keep && !keep(t, context))) continue;
+        truth[n] = t->measured / unit;
+        predicted[n] = t->predicted / unit;
+        times[n++] = t->elapsed_us;
+        exact += t->measured == t->predicted;
+        if (!memory || t->high_bytes < 0 || t->low_bytes < 0 || t->peak_bytes <= 0) continue;
+        above += t->measured_bytes > t->high_bytes;
+        widths[intervals++] = (double)(t->high_bytes - t->low_bytes) / (double)t->peak_bytes;
+    }
+    pl_regression_metrics m;
+    bool ok = n == 0 || pl_regression_measure(&m, truth, predicted, n);
+    out->jobs = n;
+    if (ok && n) {
+        out->mse = m.mse;
+        out->rmse = m.rmse;
+        out->mae = m.mae;
+        out->mape = m.mape;
+        out->r2 = m.r2;
+        out->median = m.median;
+        out->mean = m.mean;
+        out->p90 = m.p90;
+        out->too_low = m.too_low;
+        out->exact = (double)exact / (double)n;
+        out->elapsed_us = median_of(times, n);
+        if (intervals) {
+            out->above_high = (double)above / (double)intervals;
+            out->width = median_of(widths, intervals);
+        }
+        if (memory) ok = score_bins(out, e, bin_bytes, keep, context);
+    }
+    free(block);
+    return ok;
+}

@@ -1,0 +1,248 @@
+/* simulation: see simulation.h.
+ *
+ * The graph with the job's batch becomes a tape (src/tape), the tape a memory curve (src/device);
+ * of the curve's peak the report has the size, the kinds, the blocks alive and, from interval.c,
+ * how far off it may be. A job that does not fit is simulated again on a card without limit, so
+ * that its figures are those it would need. */
+#include "estimate/simulation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/simulate.h"
+#include "estimate/interval.h"
+#include "tape/tape.h"
+
+enum { STEPS = 3 }; /* the first makes the optimizer's state, the third settles fragmentation */
+
+static void warn_unknown(pl_report *report, const pl_tape *tape) {
+    if (!tape->unknown_count) return;
+    char text[400];
+    int used =
+        snprintf(text, sizeof text,
+                 "%zu operator%s without a rule, treated on the safe side:", tape->unknown_count,
+                 tape->unknown_count == 1 ? "" : "s");
+    for (size_t i = 0; i < tape->unknown_count && used > 0 && (size_t)used < sizeof text; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s", i ? "," : "",
+                         tape->unknown[i]);
+    pl_report_warn(report, text);
+}
+
+/* ---- the report ---- */
+
+static int compare_alive(const void *x, const void *y) {
+    const pl_alive *a = x, *b = y;
+    return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
+}
+
+/* A parameter's module: its path without the last part. Copied into the arena. */
+static const char *owner_of(pl_arena *arena, const pl_tensor *tensor) {
+    const char *dot = tensor->path ? strrchr(tensor->path, '.') : NULL;
+    return dot ? pl_arena_string(arena, tensor->path, (size_t)(dot - tensor->path)) : "";
+}
+
+/* The blocks that live at the peak, largest first. Strings are copied, since tape and graph go. */
+static bool fill_alive(pl_report *report, const pl_tape *tape, const pl_graph *g, size_t until) {
+    pl_arena *arena = pl_report_arena(report);
+    uint8_t *live = calloc(tape->block_count + 1, 1);
+    if (!live) return false;
+    size_t count = 0;
+    for (size_t i = 0; i <= until && i < tape->event_count; i++) {
+        int32_t event = tape->events[i];
+        if (event > 0) live[event] = 1, count++;
+        if (event < 0) live[-event] = 0, count--;
+    }
+    pl_alive *alive = pl_arena_array(arena, count + 1, sizeof *alive);
+    size_t n = 0;
+    bool ok = alive != NULL;
+    for (size_t b = 1; b < tape->block_count && ok; b++) {
+        if (!live[b]) continue;
+        const pl_tape_block *block = &tape->blocks[b];
+        const pl_tensor *tensor = block->tensor >= 0 ? &g->tensors[block->tensor] : NULL;
+        const char *module = tensor ? owner_of(arena, tensor) : pl_node_module(g, block->node);
+        const char *name = tensor && tensor->path ? tensor->path : "";
+        alive[n] = (pl_alive){
+            .bytes = block->bytes,
+            .kind = (pl_kind)block->kind,
+            .born = (pl_phase)block->phase,
+            .operator_name =
+                block->what ? pl_arena_string(arena, block->what, strlen(block->what)) : "",
+            .module = module ? pl_arena_string(arena, module, strlen(module)) : NULL,
+            .tensor = pl_arena_string(arena, name, strlen(name))};
+        ok = alive[n].operator_name && alive[n].module && alive[n].tensor;
+        n++;
+    }
+    free(live);
+    if (!ok) return false;
+    qsort(alive, n, sizeof *alive, compare_alive);
+    report->alive = alive;
+    report->alive_count = n;
+    return true;
+}
+
+static bool copy_names(pl_report *report, const pl_tape *tape) {
+    pl_arena *arena = pl_report_arena(report);
+    const char **unknown = pl_arena_array(arena, tape->unknown_count + 1, sizeof *unknown);
+    for (size_t i = 0; unknown && i < tape->unknown_count; i++) {
+        unknown[i] = pl_arena_string(arena, tape->unknown[i], strlen(tape->unknown[i]));
+        if (!unknown[i]) return false;
+    }
+    report->unknown_operators = unknown;
+    report->unknown_count = tape->unknown_count;
+    return unknown != NULL;
+}
+
+/* Strings of a timeline point into tape and graph: the model's stay, the tape's must be copied;
+ * operators repeat, so a moment whose string is the one before it shares its copy. */
+static bool copy_timeline(pl_report *report, const pl_simulation *s) {
+    pl_arena *arena = pl_report_arena(report);
+    const char *last = NULL, *copy = "", *last_module = NULL, *module = "";
+    for (size_t i = 0; i < s->timeline_count; i++) {
+        pl_moment *m = &s->timeline[i];
+        if (m->operator_name != last) {
+            last = m->operator_name;
+            copy = pl_arena_string(arena, last, strlen(last));
+        }
+        if (m->module != last_module) {
+            last_module = m->module;
+            module = pl_arena_string(arena, last_module, strlen(last_module));
+        }
+        if (!copy || !module) return false;
+        m->operator_name = copy;
+        m->module = module;
+    }
+    report->timeline = s->timeline;
+    report->timeline_count = s->timeline_count;
+    return true;
+}
+
+static int64_t share(int64_t bytes, double part) {
+    return (int64_t)((double)bytes * part);
+}
+
+/* Whether the graph has symbols without a value at export: sizes that depend on data. */
+static bool open_sizes(const pl_graph *g) {
+    for (int32_t i = 0; i < g->symbol_count; i++)
+        if (g->symbols[i].hint == PL_UNKNOWN && g->symbols[i].role[0] == 0) return true;
+    return false;
+}
+
+pl_evidence pl_simulation_evidence(const pl_subject *subject, const pl_tape *tape) {
+    return (pl_evidence){.convolutions = tape->used_convolutions,
+                         .recurrent = tape->used_rnn,
+                         .benchmark = subject->job->cudnn_benchmark,
+                         .parallel = subject->job->parallel != PL_ALONE,
+                         .calibrated = subject->gpu->calibrated,
+                         .hidden = tape->hidden_branches || open_sizes(subject->model->graph),
+                         .unknown = (int)tape->unknown_count};
+}
+
+static bool fill(pl_report *report, const pl_subject *subject, const pl_tape *tape,
+                 const pl_simulation *s, int64_t overhead) {
+    const pl_job *job = subject->job;
+    const pl_gpu *gpu = subject->gpu;
+    const pl_graph *g = subject->graph;
+    pl_arena *arena = pl_report_arena(report);
+    report->allocated_bytes = s->peak_allocated;
+    report->reserved_bytes = s->peak_reserved;
+    report->overhead_bytes = overhead;
+    report->peak_bytes = s->peak_reserved + overhead;
+    report->retries = s->retries;
+    report->out_of_memory = s->out_of_memory;
+    report->events = (int64_t)tape->event_count;
+    for (int k = 0; k < PL_FRAGMENTATION; k++) report->breakdown[k] = s->kinds[k];
+    report->breakdown[PL_FRAGMENTATION] = s->fragmentation;
+    report->breakdown[PL_CONTEXT] = overhead;
+    pl_evidence evidence = pl_simulation_evidence(subject, tape);
+    pl_interval interval = pl_interval_of(&evidence);
+    report->coverage = interval.coverage;
+    report->low_bytes = report->peak_bytes - share(report->peak_bytes, interval.below);
+    report->high_bytes = report->peak_bytes + share(report->peak_bytes, interval.above);
+    int32_t event = tape->event_count ? tape->events[s->peak_event] : 0;
+    const pl_tape_block *block = event ? &tape->blocks[event > 0 ? event : -event] : NULL;
+    report->peak_phase = block ? (pl_phase)block->phase : PL_PHASE_LOAD;
+    report->peak_step = block ? block->step : 0;
+    const char *what = block && block->what ? block->what : "",
+               *module = block ? pl_node_module(g, block->node) : "";
+    report->peak_operator = pl_arena_string(arena, what, strlen(what));
+    report->peak_module = pl_arena_string(arena, module, strlen(module));
+    warn_unknown(report, tape);
+    for (size_t i = 0; i < tape->note_count; i++) pl_report_warn(report, tape->notes[i]);
+    if (tape->hidden_branches)
+        pl_report_warn(
+            report,
+            "what runs inside torch.cond, map or scan is not seen: the peak may be far higher");
+    if (open_sizes(subject->model->graph))
+        pl_report_warn(
+            report,
+            "a size depends on the data (a mask, nonzero): it is taken as large as the largest "
+            "mask or input dimension");
+    if (gpu->cc_major < 8 && (job->precision == PL_BF16 || job->precision == PL_AMP_BF16))
+        pl_report_warn(report, "this card has no bfloat16 units: PyTorch emulates it");
+    if (tape->incomplete)
+        pl_report_warn(
+            report,
+            "a checkpointed block could not be run again as it was: part of backward is missing");
+    if (!gpu->calibrated)
+        pl_report_warn(
+            report,
+            "this card was not measured: context and library workspaces are assumed, and the "
+            "interval is wider");
+    if (s->out_of_memory)
+        pl_report_warn(report,
+                       "out of memory on this card; the figures are those of a card large enough");
+    if (!report->peak_operator || !report->peak_module) return false;
+    if (!copy_names(report, tape)) return false;
+    if (job->want_timeline && !copy_timeline(report, s)) return false;
+    return !job->want_alive || fill_alive(report, tape, g, s->peak_event);
+}
+
+pl_status pl_simulation_estimate(pl_report *report, const pl_subject *subject,
+                                 const pl_witness *witness, pl_error *err) {
+    const pl_model *model = subject->model;
+    const pl_job *job = subject->job;
+    const pl_gpu *gpu = subject->gpu;
+    const pl_graph *g = subject->graph;
+    pl_training training = {.precision = job->precision,
+                            .optimizer = job->optimizer,
+                            .loss = job->loss,
+                            .checkpoint = job->checkpoint,
+                            .channels_last = job->channels_last,
+                            .cudnn_benchmark = job->cudnn_benchmark,
+                            .accumulate = job->accumulate,
+                            .steps = STEPS,
+                            .parallel = job->parallel,
+                            .world = job->world,
+                            .stage = job->stage,
+                            .parallel_mixed = job->parallel_mixed};
+    pl_allocator_settings settings;
+    pl_allocator_settings_default(&settings);
+    pl_status status =
+        job->alloc_conf ? pl_allocator_settings_parse(&settings, job->alloc_conf, err) : PL_OK;
+    if (status != PL_OK) return status;
+    pl_tape_device device = pl_tape_device_of(gpu);
+    if (witness && witness->prepare) witness->prepare(witness->context, &device);
+    pl_tape *tape = NULL;
+    status = pl_tape_train(&tape, g, &training, &device, model->settings.memory_limit, err);
+    if (status != PL_OK) return status;
+    int64_t overhead = pl_overhead(gpu, tape);
+    settings.total_bytes = gpu->capacity_bytes;
+    int64_t usable = pl_gpu_usable(gpu);
+    settings.device_bytes = usable > overhead ? usable - overhead : 1;
+    pl_simulation s;
+    status = pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
+    if (status == PL_OK &&
+        s.out_of_memory) { /* what it would take: the same on a card without end */
+        settings.device_bytes = settings.total_bytes = 0;
+        status =
+            pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
+        s.out_of_memory = true;
+    }
+    if (status == PL_OK && !fill(report, subject, tape, &s, overhead))
+        status = pl_fail(err, PL_MISSING, g->name, -1, "out of memory");
+    if (status == PL_OK && witness && witness->see)
+        witness->see(witness->context, subject, tape, &s, report);
+    pl_tape_close(&tape);
+    return status;
+}

@@ -1,0 +1,204 @@
+/* weights: see weights.h.
+ *
+ * A model file is one part after another, each with its own header and checksum (learn/trained.h).
+ * The library's own stand in its read-only data (built from models/, see meson.build): nothing is
+ * looked for at run time, and a part costs nothing until it is first asked for. */
+#include "estimate/weights.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/file.h"
+#include "estimate/estimator.h"
+
+static const size_t file_most = (size_t)1 << 30; /* bytes */
+
+static pl_status no_memory(pl_error *err) {
+    return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+}
+
+pl_weights *pl_weights_new(void) {
+    return calloc(1, sizeof(pl_weights));
+}
+
+bool pl_weights_add(pl_weights *weights, pl_trained *part) {
+    if (weights->part_count == PL_MOST_PARTS) {
+        pl_trained_close(&part);
+        return false;
+    }
+    if (weights->part_count == 0)
+        weights->info = (pl_weights_info){.estimator = part->estimator,
+                                          .target = part->target,
+                                          .options = part->options,
+                                          .command = part->command,
+                                          .data = part->data,
+                                          .seed = part->seed,
+                                          .rows = (int64_t)part->rows};
+    weights->parts[weights->part_count++] = part;
+    return true;
+}
+
+const pl_trained *pl_weights_part(const pl_weights *weights, const char *target) {
+    for (size_t i = 0; i < weights->part_count; i++)
+        if (strcmp(weights->parts[i]->target, target) == 0) return weights->parts[i];
+    return NULL;
+}
+
+void pl_weights_close(pl_weights **weights) {
+    if (!weights || !*weights) return;
+    for (size_t i = 0; i < (*weights)->part_count; i++) pl_trained_close(&(*weights)->parts[i]);
+    free(*weights);
+    *weights = NULL;
+}
+
+const pl_weights_info *pl_weights_describe(const pl_weights *weights) {
+    return &weights->info;
+}
+
+static pl_status read_parts(pl_weights **out, const unsigned char *bytes, size_t size, bool kept,
+                            const char *name, pl_error *err) {
+    *out = NULL;
+    pl_weights *weights = pl_weights_new();
+    pl_status status = weights ? PL_OK : no_memory(err);
+    for (size_t at = 0; status == PL_OK && (at < size || at == 0);) {
+        pl_trained *part = NULL;
+        size_t taken = 0;
+        status = (kept ? pl_trained_read_kept : pl_trained_read)(&part, bytes + at, size - at,
+                                                                 &taken, name, err);
+        if (status != PL_OK && err && err->position >= 0) err->position += (int64_t)at;
+        if (status != PL_OK) break;
+        if (weights->part_count && strcmp(part->estimator, weights->info.estimator) != 0) {
+            status = pl_fail(err, PL_INPUT, name, (int64_t)at, "a part of %s in a file of %s",
+                             part->estimator, weights->info.estimator);
+            pl_trained_close(&part);
+        } else if (!pl_weights_add(weights, part)) {
+            status = pl_fail(err, PL_INPUT, name, (int64_t)at, "expected at most %d parts",
+                             PL_MOST_PARTS);
+        }
+        at += taken;
+    }
+    if (status != PL_OK) pl_weights_close(&weights);
+    *out = weights;
+    return status;
+}
+
+/* ---- files ---- */
+
+/* Where the names differ from what this version feeds its learners: says which. */
+static pl_status check_names(const pl_scaled *learnt, size_t learnt_count, const char *const *names,
+                             size_t count, const char *path, pl_error *err) {
+    for (size_t i = 0; i < learnt_count || i < count; i++) {
+        const char *was = i < learnt_count ? learnt[i].name : "", *is = i < count ? names[i] : "";
+        if (strcmp(was, is) != 0)
+            return pl_fail(err, PL_INPUT, path, -1,
+                           "learnt from other features than this version has: number %zu is '%s', "
+                           "'%s' is expected; train it anew",
+                           i + 1, was, is);
+    }
+    return PL_OK;
+}
+
+/* A file with a right checksum may be of another version. Estimators that learn in their own way
+ * check their parts when they use them. */
+static pl_status check_part(const pl_trained *part, const pl_estimator *estimator, const char *path,
+                            pl_error *err) {
+    const pl_recipe *recipe = estimator->recipe;
+    const char *name = estimator->info.name, *target = part->target;
+    if (recipe->learn) return PL_OK;
+    if (strcmp(target, "memory") != 0 &&
+        !(recipe->compute && (strcmp(target, "flops") == 0 || strcmp(target, "flop-rate") == 0)))
+        return pl_fail(err, PL_INPUT, path, -1, "a target \"%s\", which %s does not learn", target,
+                       name);
+    if (part->learner != recipe->learner)
+        return pl_fail(err, PL_INPUT, path, -1, "learnt by \"%s\", %s learns by \"%s\"",
+                       part->learner->name, name, recipe->learner->name);
+    if ((part->class_count > 0) != recipe->classifies)
+        return pl_fail(err, PL_INPUT, path, -1, "%s, which %s is not",
+                       recipe->classifies ? "a regression" : "a classifier", name);
+    pl_status status =
+        check_names(part->columns, part->column_count, pl_feature_names(recipe->view),
+                    recipe->columns ? pl_feature_count(recipe->view) : 0, path, err);
+    if (status != PL_OK) return status;
+    return check_names(part->channels, part->channel_count, pl_channel_names(),
+                       recipe->steps ? pl_channel_count() : 0, path, err);
+}
+
+pl_status pl_weights_open(pl_weights **out, const char *path, pl_error *err) {
+    *out = NULL;
+    pl_file file;
+    pl_status status = pl_file_open(&file, path, file_most, err);
+    if (status != PL_OK) return status;
+    status = read_parts(out, file.bytes, file.size, false, path, err);
+    pl_file_close(&file);
+    const char *name = status == PL_OK ? (*out)->info.estimator : "";
+    const pl_estimator *estimator = pl_estimator_named(name);
+    if (status == PL_OK && (!estimator || !estimator->recipe))
+        status = pl_fail(err, PL_INPUT, path, -1,
+                         "weights of an estimator \"%s\" that this version does not have", name);
+    for (size_t i = 0; status == PL_OK && i < (*out)->part_count; i++)
+        status = check_part((*out)->parts[i], estimator, path, err);
+    if (status != PL_OK) pl_weights_close(out);
+    return status;
+}
+
+pl_status pl_weights_save(const pl_weights *weights, const char *path, pl_error *err) {
+    return pl_trained_save(weights->parts, weights->part_count, path, err);
+}
+
+/* ---- the library's own ---- */
+
+/* Made by meson from models/NAME.plm: where its bytes begin and end. */
+#define WEIGHTS(symbol, name)                                                                      \
+    extern const unsigned char pl_model_##symbol[] __attribute__((visibility("hidden")));          \
+    extern const unsigned char pl_model_##symbol##_end[] __attribute__((visibility("hidden")));
+#include "weights_rows.h"
+#undef WEIGHTS
+
+static struct own {
+    const char *name;
+    const unsigned char *begin, *end;
+    pl_weights *read; /* NULL: not yet. Never given back: XGBoost's own are gone before we are */
+} owns[] = {
+#define WEIGHTS(symbol, name) {name, pl_model_##symbol, pl_model_##symbol##_end, NULL},
+#include "weights_rows.h"
+#undef WEIGHTS
+    {NULL, NULL, NULL, NULL}};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct own *own_of(const char *estimator) {
+    for (struct own *own = owns; own->name; own++)
+        if (strcmp(own->name, estimator) == 0) return own;
+    return NULL;
+}
+
+bool pl_weights_built_in(const char *estimator) {
+    return own_of(estimator) != NULL;
+}
+
+pl_status pl_weights_for(const pl_weights **out, const pl_estimator *estimator,
+                         const pl_weights *given, pl_error *err) {
+    const char *name = estimator->info.name;
+    *out = given;
+    if (given && strcmp(given->info.estimator, name) != 0)
+        return pl_fail(err, PL_USAGE, "--model", -1, "weights of %s cannot serve %s",
+                       given->info.estimator, name);
+    if (given) return PL_OK;
+    struct own *own = own_of(name);
+    if (!own)
+        return pl_fail(err, PL_USAGE, "--estimator", -1,
+                       "no weights of %s are built in: make them with `plimsoll train %s --jobs "
+                       "FILE --out MODEL`, then give --model MODEL",
+                       name, name);
+    pthread_mutex_lock(&lock);
+    pl_status status = PL_OK;
+    if (!own->read) {
+        status =
+            read_parts(&own->read, own->begin, (size_t)(own->end - own->begin), true, name, err);
+        if (own->read) own->read->built_in = true;
+    }
+    *out = own->read;
+    pthread_mutex_unlock(&lock);
+    return status;
+}

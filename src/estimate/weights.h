@@ -1,0 +1,30 @@
+/* weights: what a learned estimator has learnt: parts of a model file, one a target. */
+#ifndef PL_ESTIMATE_WEIGHTS_H
+#define PL_ESTIMATE_WEIGHTS_H
+
+#include "learn/trained.h"
+
+enum { PL_MOST_PARTS = 8 };
+
+struct pl_weights {
+    pl_weights_info info; /* of the first part */
+    pl_trained *parts[PL_MOST_PARTS];
+    size_t part_count;
+    bool built_in;
+};
+
+struct pl_estimator;
+
+/* given, where it is the estimator's; NULL: the library's own, read once and kept. PL_USAGE where
+ * there are none, or they are another's. */
+pl_status pl_weights_for(const pl_weights **out, const struct pl_estimator *estimator,
+                         const pl_weights *given, pl_error *err);
+bool pl_weights_built_in(const char *estimator);
+/* The part that learnt target; NULL: none. */
+const pl_trained *pl_weights_part(const pl_weights *weights, const char *target);
+
+pl_weights *pl_weights_new(void); /* NULL: out of memory */
+/* Takes the part, also on failure (too many). */
+bool pl_weights_add(pl_weights *weights, pl_trained *part);
+
+#endif

@@ -1,0 +1,424 @@
+/* workspace_forest: see workspace_forest.h.
+ *
+ * A row of training is one measured pass; its class is the formula that costs least: its error as a
+ * share of the tensors' bytes, too low counting twice, and a little for not being exact (the cost
+ * by which tools/workspace/fit.py grows the trees in workspace_tree.c). Rows count by the size of
+ * their tensors, since large workspaces decide a peak.
+ *
+ * A forest answers with shares of its trees' votes. Taken is the formula of least expected cost
+ * under them, where formulas that agree to 1 KiB agree; too low costs more there than in training,
+ * chosen on models held out (2026-11-15): the share of peaks more than 5 % too low falls, the 90th
+ * percentile stays. What cudnn.benchmark tries at a shape's first call has forests of its own, from
+ * 700 configurations. It is known to an order only, and a segment of its size is reserved: there
+ * too low costs most, and the larger of the forest's and the tree's answer is taken. Of 54 such
+ * jobs 5 or 6 are then more than 5 % too low and 8 too high, against 10 and 7 with the trees alone;
+ * the forests had not seen their layers, the tree had. */
+#include "estimate/workspace_forest.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/workspace.h"
+
+/* Measured on an H200, whose features they have. */
+enum { MEASURED_MAJOR = 9, MEASURED_MINOR = 0 };
+enum { EXACT = 1024 /* bytes; the allocator rounds to 512 */, LEAST_TRIED = 100 /* rows */ };
+static const double mib = 1048576;
+
+/* What an answer costs: its error as a share of the tensors' bytes, times low where it is too low,
+ * up to most, and inexact. */
+typedef struct costs {
+    double low, most, inexact;
+} costs;
+
+static const costs learning = {2, 3, 0.1};
+
+/* What is asked: the workspace used by a pass, and PL_CONV_PASSES further on the largest tried. */
+enum { QUESTIONS = 2 * PL_CONV_PASSES };
+static const struct {
+    const char *target, *options;
+    costs answering;
+} questions[QUESTIONS] = {
+    {"workspace forward", "trees=6 features=0.4 min_leaf=3", {3, 3, 0.1}},
+    {"workspace data", "trees=6 features=0.4 min_leaf=3", {3, 3, 0.1}},
+    {"workspace weight", "trees=10 features=0.4 min_leaf=3", {3, 3, 0.1}},
+    {"tried forward", "trees=12 features=0.4 min_leaf=3", {10, 30, 0}},
+    {"tried data", "trees=12 features=0.4 min_leaf=3", {10, 30, 0}},
+    {"tried weight", "trees=12 features=0.4 min_leaf=3", {10, 30, 0}},
+};
+
+static pl_status no_memory(pl_error *err) {
+    return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+}
+
+/* Of answering `answer` where `truth` is right. */
+static double cost_of(const costs *costs, int64_t answer, int64_t truth, double tensors) {
+    double error = (double)answer - (double)truth;
+    if (fabs(error) <= EXACT) return 0;
+    double share = fabs(error) / (tensors + mib) * (error < 0 ? costs->low : 1);
+    return fmin(share, costs->most) + costs->inexact;
+}
+
+/* ---- training ---- */
+
+/* Rows of one pass. */
+typedef struct rows {
+    float *values;    /* [count, PL_CONV_FEATURES] */
+    int32_t *classes; /* [count]: a formula's number, then a class's */
+    float *weights;   /* [count] */
+    size_t count;
+} rows;
+
+static void rows_close(rows *r) {
+    free(r->values);
+    free(r->classes);
+    free(r->weights);
+}
+
+static bool rows_open(rows *r, size_t room) {
+    *r = (rows){.values = calloc(room + 1, PL_CONV_FEATURES * sizeof *r->values),
+                .classes = calloc(room + 1, sizeof *r->classes),
+                .weights = calloc(room + 1, sizeof *r->weights)};
+    return r->values && r->classes && r->weights;
+}
+
+static void rows_add(rows *r, const pl_conv_choices *c, int64_t bytes,
+                     const pl_measured_conv *item) {
+    double tensors = (double)c->tensors, least = INFINITY, off = INFINITY;
+    int32_t best = 0; /* of several as good, the nearest: a few bytes tell engines apart */
+    for (int k = 0; k < PL_CONV_FORMULAS; k++) {
+        double cost = cost_of(&learning, c->bytes[k], bytes, tensors);
+        double error = fabs((double)c->bytes[k] - (double)bytes);
+        if (cost > least || (cost == least && error >= off)) continue;
+        least = cost;
+        off = error;
+        best = k;
+    }
+    memcpy(r->values + r->count * PL_CONV_FEATURES, c->features, sizeof c->features);
+    r->classes[r->count] = best;
+    double common = (double)item->weight * (item->conv.tf32 ? 1 : 0.7); /* off: rare by default */
+    r->weights[r->count++] = (float)(common * (0.1 + fmin(1, sqrt(tensors / (32 * mib)))));
+}
+
+/* Numbers the formulas that occur; of[class] is the formula. */
+static size_t number_classes(rows *r, float of[PL_CONV_FORMULAS]) {
+    int32_t number[PL_CONV_FORMULAS];
+    size_t seen[PL_CONV_FORMULAS] = {0}, count = 0;
+    for (size_t i = 0; i < r->count; i++) seen[r->classes[i]]++;
+    for (int k = 0; k < PL_CONV_FORMULAS; k++) {
+        number[k] = (int32_t)count;
+        if (seen[k]) of[count++] = (float)k;
+    }
+    for (size_t i = 0; i < r->count; i++) r->classes[i] = number[r->classes[i]];
+    return count;
+}
+
+static pl_status train_pass(pl_weights *weights, rows *r, int question,
+                            const pl_trained_settings *settings, pl_error *err) {
+    float formula[PL_CONV_FORMULAS];
+    size_t classes = number_classes(r, formula);
+    if (classes < 2)
+        return pl_fail(err, PL_INPUT, NULL, -1,
+                       "%zu measured convolutions are too few to learn workspaces from", r->count);
+    pl_trained_settings own = *settings;
+    own.target = questions[question].target;
+    own.learn.options = questions[question].options;
+    own.learn.valid = NULL;
+    own.learn.progress = NULL;
+    pl_samples samples = {.count = r->count,
+                          .columns = PL_CONV_FEATURES,
+                          .values = r->values,
+                          .names = pl_workspace_conv_features,
+                          .classes = r->classes,
+                          .class_count = classes,
+                          .weights = r->weights};
+    pl_trained *part = NULL;
+    pl_status status = pl_trained_train(&part, &pl_learner_forest, &samples, &own, err);
+    if (status != PL_OK) return status;
+    memcpy(part->class_values, formula, classes * sizeof *formula);
+    return pl_weights_add(weights, part) ? PL_OK
+                                         : pl_fail(err, PL_INPUT, NULL, -1, "too many parts");
+}
+
+pl_status pl_workspace_forest_train(pl_weights *weights, const pl_convs *convs,
+                                    const pl_conv_layer *apart, size_t apart_count,
+                                    const pl_trained_settings *settings, pl_error *err) {
+    rows asked[QUESTIONS] = {{0}};
+    pl_status status = PL_OK;
+    for (int q = 0; q < QUESTIONS; q++)
+        if (!rows_open(&asked[q], convs->count)) status = no_memory(err);
+    for (size_t i = 0; status == PL_OK && i < convs->count; i++) {
+        const pl_measured_conv *item = &convs->items[i];
+        if (pl_conv_layers_near(apart, apart_count, &item->conv)) continue;
+        for (int p = 0; p < PL_CONV_PASSES; p++) {
+            pl_conv_choices c;
+            if (item->bytes[p] < 0 ||
+                !pl_workspace_conv_choices(&item->conv, (pl_conv_pass)p, MEASURED_MAJOR,
+                                           MEASURED_MINOR, &c))
+                continue;
+            rows_add(&asked[c.pass], &c, item->bytes[p], item);
+            if (item->conv.benchmark && item->tried[p] >= 0)
+                rows_add(&asked[PL_CONV_PASSES + c.pass], &c, item->tried[p], item);
+        }
+    }
+    bool tried = true; /* all three, or the trees' */
+    for (int q = PL_CONV_PASSES; q < QUESTIONS; q++) tried &= asked[q].count >= LEAST_TRIED;
+    for (int q = 0; status == PL_OK && q < (tried ? QUESTIONS : PL_CONV_PASSES); q++)
+        status = train_pass(weights, &asked[q], q, settings, err);
+    for (int q = 0; q < QUESTIONS; q++) rows_close(&asked[q]);
+    return status;
+}
+
+/* ---- answering ---- */
+
+/* A convolution's pass that was answered. */
+typedef struct answer {
+    pl_conv conv;
+    pl_conv_pass pass;
+    bool tried, used;
+    int64_t bytes;
+} answer;
+
+struct pl_workspace_chooser {
+    const pl_trained *parts[QUESTIONS]; /* of the used ones, and of those tried: all or none */
+    answer *answers;                    /* [room], a hash table; NULL: none yet */
+    size_t count, room;                 /* room: a power of two */
+    pl_workspace_tally tally;
+};
+
+static pl_status check_part(const pl_trained *part, const char *target, pl_error *err) {
+    bool fits = part && part->column_count == PL_CONV_FEATURES && part->class_count >= 2 &&
+                part->class_count <= PL_CONV_FORMULAS && part->learner == &pl_learner_forest;
+    for (size_t k = 0; fits && k < part->class_count; k++)
+        fits = part->class_values[k] >= 0 && part->class_values[k] < PL_CONV_FORMULAS;
+    for (size_t c = 0; fits && c < PL_CONV_FEATURES; c++)
+        fits = strcmp(part->columns[c].name, pl_workspace_conv_features[c]) == 0;
+    return fits ? PL_OK
+                : pl_fail(err, PL_INPUT, NULL, -1,
+                          "weights whose part \"%s\" is missing or knows other features than this "
+                          "version",
+                          target);
+}
+
+pl_status pl_workspace_chooser_open(pl_workspace_chooser **out, const pl_weights *weights,
+                                    pl_error *err) {
+    *out = calloc(1, sizeof **out);
+    if (!*out) return no_memory(err);
+    pl_status status = PL_OK;
+    for (int first = 0; first < QUESTIONS; first += PL_CONV_PASSES) {
+        bool forest = false;
+        for (int q = first; weights && q < first + PL_CONV_PASSES; q++) {
+            (*out)->parts[q] = pl_weights_part(weights, questions[q].target);
+            forest |= (*out)->parts[q] != NULL;
+        }
+        for (int q = first; forest && status == PL_OK && q < first + PL_CONV_PASSES; q++)
+            status = check_part((*out)->parts[q], questions[q].target, err);
+    }
+    if (status != PL_OK) pl_workspace_chooser_close(out);
+    return status;
+}
+
+void pl_workspace_chooser_close(pl_workspace_chooser **chooser) {
+    if (!chooser || !*chooser) return;
+    free((*chooser)->answers);
+    free(*chooser);
+    *chooser = NULL;
+}
+
+const pl_workspace_tally *pl_workspace_chooser_tally(const pl_workspace_chooser *chooser) {
+    return &chooser->tally;
+}
+
+pl_conv_layer *pl_workspace_chooser_layers(const pl_workspace_chooser *c, size_t *count) {
+    pl_conv_layer *layers = calloc(c->count + 1, sizeof *layers);
+    *count = 0;
+    for (size_t i = 0; layers && i < c->room; i++)
+        if (c->answers[i].used) layers[(*count)++] = pl_conv_layer_of(&c->answers[i].conv);
+    return layers;
+}
+
+/* Votes on what a pass takes. */
+typedef struct ballot {
+    int64_t bytes[PL_CONV_FORMULAS];
+    double shares[PL_CONV_FORMULAS]; /* their sum is 1 */
+    int count;
+} ballot;
+
+static void vote(ballot *b, const pl_trained *part, const pl_conv_choices *c) {
+    enum { LEAST_PER_MILLE = 2 }; /* votes below are the forest's floor against log of 0 */
+    float likely[PL_CONV_FORMULAS];
+    pl_samples sample = {.count = 1,
+                         .columns = PL_CONV_FEATURES,
+                         .values = c->features,
+                         .names = pl_workspace_conv_features};
+    double sum = 0;
+    b->count = 0;
+    const pl_learned *learned = pl_trained_learned(part, NULL);
+    if (!learned || part->learner->predict(learned, &sample, likely, NULL) != PL_OK) return;
+    for (size_t k = 0; k < part->class_count; k++) {
+        double share = exp((double)likely[k]);
+        if (share * 1000 < LEAST_PER_MILLE) continue;
+        b->bytes[b->count] = c->bytes[(int)part->class_values[k]];
+        b->shares[b->count++] = share;
+        sum += share;
+    }
+    for (int k = 0; k < b->count; k++) b->shares[k] /= sum;
+}
+
+/* The place in the ballot of what costs least. */
+static int elect(const ballot *b, const costs *costs, double tensors) {
+    int best = 0;
+    double least = INFINITY;
+    for (int k = 0; k < b->count; k++) {
+        double cost = 0;
+        for (int j = 0; j < b->count; j++)
+            cost += b->shares[j] * cost_of(costs, b->bytes[k], b->bytes[j], tensors);
+        if (cost >= least) continue;
+        least = cost;
+        best = k;
+    }
+    return best;
+}
+
+static void note(pl_workspace_tally *t, int64_t bytes, int64_t high, int64_t doubt, bool split) {
+    t->passes++;
+    t->split_votes += split;
+    if (bytes > t->largest) {
+        t->largest = bytes;
+        t->largest_doubt = doubt;
+    }
+    if (high > t->largest_high) t->largest_high = high;
+    if (doubt > t->doubt) t->doubt = doubt;
+}
+
+static int64_t whole(double bytes) {
+    return bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
+}
+
+/* By the forest. */
+static int64_t elected(pl_workspace_chooser *chooser, const pl_conv_choices *c) {
+    ballot b;
+    vote(&b, chooser->parts[c->pass], c);
+    if (b.count == 0) return 0;
+    int best = elect(&b, &questions[c->pass].answering, (double)c->tensors);
+    int64_t bytes = b.bytes[best], high = bytes;
+    double agree = 0, doubt = 0;
+    for (int k = 0; k < b.count; k++) {
+        double error = fabs((double)b.bytes[k] - (double)bytes), above = 0;
+        if (error <= EXACT) agree += b.shares[k];
+        doubt += b.shares[k] * error;
+        for (int j = 0; j < b.count; j++)
+            if (b.bytes[j] >= b.bytes[k]) above += b.shares[j];
+        if (above >= 0.1 && b.bytes[k] > high) high = b.bytes[k];
+    }
+    note(&chooser->tally, bytes, high, whole(doubt), agree < 0.75);
+    return bytes;
+}
+
+/* By workspace.h's trees. */
+static int64_t given(pl_workspace_chooser *chooser, const pl_conv_choices *c, const pl_conv *conv,
+                     pl_conv_pass pass, int major, int minor) {
+    double share;
+    int64_t bytes = pl_workspace_conv(conv, pass, major, minor, &share);
+    double doubt = share * ((double)c->tensors + mib);
+    note(&chooser->tally, bytes, whole((double)bytes + doubt), whole(doubt), share > 0.05);
+    return bytes;
+}
+
+/* The largest tried, by the forest or the tree, whichever has more. */
+static int64_t most_tried(const pl_workspace_chooser *chooser, const pl_conv_choices *c,
+                          int64_t tree) {
+    ballot b;
+    int question = PL_CONV_PASSES + (int)c->pass;
+    if (!chooser->parts[question]) return tree;
+    vote(&b, chooser->parts[question], c);
+    if (b.count == 0) return tree;
+    int64_t bytes = b.bytes[elect(&b, &questions[question].answering, (double)c->tensors)];
+    return bytes > tree ? bytes : tree;
+}
+
+static int64_t work_out(pl_workspace_chooser *chooser, const pl_conv *conv, pl_conv_pass pass,
+                        bool tried, int major, int minor) {
+    pl_conv_choices c;
+    bool sound = pl_workspace_conv_choices(conv, pass, major, minor, &c);
+    if (tried) {
+        int64_t tree = pl_workspace_conv_tried(conv, pass, major, minor, NULL);
+        return sound ? most_tried(chooser, &c, tree) : tree;
+    }
+    if (!sound) return pl_workspace_conv(conv, pass, major, minor, NULL);
+    return chooser->parts[0] ? elected(chooser, &c) : given(chooser, &c, conv, pass, major, minor);
+}
+
+/* ---- each once ---- */
+
+static size_t hash_of(const pl_conv *conv, pl_conv_pass pass, bool tried) {
+    uint64_t words[(sizeof *conv + 7) / 8] = {0}, hash = (uint64_t)pass * 2 + tried;
+    memcpy(words, conv, sizeof *conv);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return (size_t)hash;
+}
+
+/* The place of a request: used, or free for it. There is always a free one. */
+static answer *place_of(answer *answers, size_t room, const pl_conv *conv, pl_conv_pass pass,
+                        bool tried) {
+    size_t at = hash_of(conv, pass, tried) & (room - 1);
+    while (answers[at].used && (answers[at].pass != pass || answers[at].tried != tried ||
+                                memcmp(&answers[at].conv, conv, sizeof *conv) != 0))
+        at = (at + 1) & (room - 1);
+    return &answers[at];
+}
+
+static bool make_room(pl_workspace_chooser *c) {
+    if (c->room && c->count < c->room / 2) return true;
+    size_t room = c->room ? 2 * c->room : 256;
+    answer *grown = calloc(room, sizeof *grown);
+    if (!grown) return false;
+    for (size_t i = 0; i < c->room; i++) {
+        const answer *old = &c->answers[i];
+        if (old->used) *place_of(grown, room, &old->conv, old->pass, old->tried) = *old;
+    }
+    free(c->answers);
+    c->answers = grown;
+    c->room = room;
+    return true;
+}
+
+/* Without memory for the table, it is worked out every time. */
+static int64_t ask(pl_workspace_chooser *c, const pl_conv *conv, pl_conv_pass pass, bool tried,
+                   int major, int minor) {
+    answer *at = make_room(c) ? place_of(c->answers, c->room, conv, pass, tried) : NULL;
+    if (at && at->used) return at->bytes;
+    int64_t bytes = work_out(c, conv, pass, tried, major, minor);
+    if (!at) return bytes;
+    memcpy(&at->conv, conv, sizeof *conv); /* its padding too: compared byte by byte */
+    at->pass = pass;
+    at->tried = tried;
+    at->used = true;
+    at->bytes = bytes;
+    c->count++;
+    return bytes;
+}
+
+static int64_t used(void *context, const pl_conv *conv, pl_conv_pass pass, int major, int minor,
+                    double *doubt) {
+    if (doubt) *doubt = 0;
+    return ask(context, conv, pass, false, major, minor);
+}
+
+static int64_t tried(void *context, const pl_conv *conv, pl_conv_pass pass, int major, int minor,
+                     double *doubt) {
+    if (doubt) *doubt = 0;
+    int64_t kept = ask(context, conv, pass, false, major, minor),
+            most = ask(context, conv, pass, true, major, minor);
+    return most > kept ? most : kept;
+}
+
+void pl_workspace_chooser_serve(pl_workspace_chooser *chooser, pl_tape_device *device) {
+    device->context = chooser;
+    device->conv = used;
+    device->conv_tried = tried;
+}
