@@ -291,7 +291,7 @@ static void tell_failures(comparison *c) {
 
 static void find_remarks(comparison *c) {
     char names[512];
-    c->remarks = need(2 * c->count + 4, sizeof *c->remarks);
+    c->remarks = need(3 * c->count + 4, sizeof *c->remarks);
     size_t count = name_those(c, has_seen, names, sizeof names);
     if (count)
         remark(c,
@@ -305,6 +305,12 @@ static void find_remarks(comparison *c) {
                    count == 1 ? "s" : "", trials_without_graph(c->list[i].evaluation), c->jobs);
             break;
         }
+    for (size_t i = 0; i < c->ran; i++) { /* each once */
+        const char *text = c->list[i].evaluation->remark;
+        for (size_t k = 0; text && k < i; k++)
+            if (c->list[k].evaluation->remark == text) text = NULL;
+        if (text) remark(c, "%s", text);
+    }
     tell_failures(c);
     for (size_t i = c->ran; i < c->count; i++)
         remark(c, "%s is left out: %s", c->list[i].info->name, c->list[i].left_out);

@@ -53,7 +53,7 @@ const verb_row verb_table[VERBS] = {
     [VERB_TRAIN] =
         {"train", "NAME", 1, 1, "teach a learned estimator from measured jobs",
          "Trains the estimator NAME on the jobs of --jobs and writes what it learnt to --out, for "
-         "--model. The same jobs, settings and seed give the same file, byte for byte.",
+         "--model. The same command and data give the same file, byte for byte.",
          learner_name},
     [VERB_ESTIMATORS] =
         {"estimators", "NAME", 0, 1, "the estimators, or all about one of them",

@@ -2,6 +2,8 @@
  * --model (docs/formats.md); the command line goes with it, so that the file tells how it came
  * about. The jobs held out only tell when to stop, and the figures of them are printed; what an
  * estimator is worth on models it has not seen is evaluate's to say, with --split. */
+#include <unistd.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,6 +27,13 @@ static int check_request(const request *r, const pl_estimator_info **info) {
         return complain(PL_USAGE, "train needs --jobs FILE, the measured jobs to learn from");
     if (!r->out)
         return complain(PL_USAGE, "train needs --out FILE, where to write what was learnt");
+    /* Before hours of training, not after. */
+    char folder[4096];
+    const char *slash = strrchr(r->out, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - r->out + 1) : 1,
+             slash ? r->out : ".");
+    if (access(folder, W_OK) != 0)
+        return complain(PL_MISSING, "--out: cannot write to %s: %s", folder, strerror(errno));
     if (r->curve && !text_ends(r->curve, ".svg"))
         return complain(PL_USAGE, "--curve: %s does not end in .svg", r->curve);
     if ((*info)->needs_graph && !r->graphs)
@@ -173,6 +182,12 @@ int verb_train(const request *r) {
     if (code) return code;
     char *command = options_command(r);
     code = open_jobs(&jobs, r);
+    size_t bare = code == 0 ? pl_jobs_without_layers(jobs) : 0;
+    if (bare && !info->needs_graph)
+        complain(0,
+                 "warning: of %zu of the %zu jobs no layer is known: give --graphs DIR, the folder "
+                 "of their graphs",
+                 bare, pl_jobs_count(jobs));
     if (code == 0) code = teach(&weights, jobs, r, info->name, command, &losses);
     if (code == 0 && pl_weights_save(weights, r->out, &err) != PL_OK)
         code = complain_of(&err, r->out);

@@ -314,7 +314,7 @@ static void damaged_weights(void) {
         for (int i = 0; file && i < 10; i++) fwrite(bytes, 1, size, file);
         if (file) fclose(file);
         CHECK_INT(pl_weights_open(&opened, in_scratch("both"), &err), PL_INPUT);
-        CHECK(contains(err.message, "at most 8 parts"));
+        CHECK(contains(err.message, "a second part of target"));
     }
     free(both);
     free(behind);

@@ -350,7 +350,7 @@ evaluate_tells_what_is_left_out() {
 train_writes_what_estimate_reads() {
     # A name with a space and a quote comes back whole from the file's command.
     gives 0 "$PLIMSOLL" train decision-tree --jobs "$fixture" --out "it's one.plm" --seed 3 --json
-    silent err
+    says err 'no layer is known: give --graphs'
     is "$(value estimator <out)" decision-tree
     is "$(value seed <out)" 3
     [ "$(value rows <out)" -gt 100 ]

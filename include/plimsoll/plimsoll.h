@@ -323,6 +323,9 @@ void pl_jobs_settings_default(pl_jobs_settings *settings);
 pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_count,
                        const pl_jobs_settings *settings, pl_error *err);
 size_t pl_jobs_count(const pl_jobs *jobs);
+/* Jobs of which no layer is known, neither by a graph nor by their record: learned estimators see all
+ * but nothing of them. */
+size_t pl_jobs_without_layers(const pl_jobs *jobs);
 /* Bins as their publications had them: 1,000 MiB for GPUMemNet's MLPs, 8,000 MiB for others. */
 int64_t pl_jobs_bin_bytes(const pl_jobs *jobs);
 void pl_jobs_close(pl_jobs **jobs);
@@ -360,7 +363,7 @@ typedef struct pl_train_settings {
 
 void pl_train_settings_default(pl_train_settings *settings);
 
-/* The same jobs, settings and seed give the same file, byte for byte. */
+/* The same jobs and settings (the command is one) give the same file, byte for byte. */
 pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_settings *settings,
                    pl_error *err);
 
@@ -390,6 +393,7 @@ typedef struct pl_evaluation {
     pl_split split;
     int folds;          /* 0: no split */
     bool seen;          /* weights that may have been learnt from these very jobs: no proof */
+    const char *remark; /* what must be said of these figures; NULL: nothing */
     double train_s;     /* seconds of training, all folds; NAN: none */
     int64_t elapsed_us; /* all of it */
 } pl_evaluation;

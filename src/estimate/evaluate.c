@@ -259,6 +259,25 @@ static pl_status run(evaluation *e, pl_error *err) {
     return status;
 }
 
+/* What is in sample where it does not look so. */
+static const char *remark_on(const evaluation *e) {
+    const char *name = e->estimator->info.name;
+    if (strcmp(name, "sim") == 0)
+        return "sim does not learn here, but its tree of cuDNN's workspaces was fitted on layers "
+               "of the "
+               "ground truth and of data/h200: its figures for CNNs of these are better than for "
+               "others";
+    if (strcmp(name, "hybrid") == 0 && e->open.folds && e->jobs->convs.count == 0)
+        return "hybrid was given no measured convolutions (data/h200/convs*.jsonl.xz among the "
+               "jobs): "
+               "its workspaces are sim's";
+    if (e->estimator->recipe && !e->estimator->info.needs_graph && pl_jobs_without_layers(e->jobs))
+        return "of some jobs no layer is known, neither by a graph nor by their record: what is "
+               "learnt "
+               "from counts is asked about all but nothing there; give --graphs";
+    return NULL;
+}
+
 /* ---- opening and closing ---- */
 
 static pl_status check(const pl_evaluate_settings *settings, const pl_estimator **estimator,
@@ -308,6 +327,7 @@ pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,
     bool locked = pthread_mutex_init(&e->lock, NULL) == 0;
     status = locked && e->trials && e->errors ? run(e, err) : no_memory(err);
     if (locked) pthread_mutex_destroy(&e->lock);
+    e->open.remark = remark_on(e);
     e->open.elapsed_us = pl_now_us() - start;
     *out = &e->open;
     if (status != PL_OK) pl_evaluation_close(out);

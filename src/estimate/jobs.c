@@ -26,6 +26,7 @@ enum { MOST_THREADS = 256 };
 static const size_t file_limit = (size_t)2 << 30,
                     graph_limit = (size_t)1 << 30; /* bytes, unpacked */
 static const int64_t mib = 1 << 20;
+static const double most_mib = 1e9; /* a petabyte: no card is as large */
 
 void pl_jobs_settings_default(pl_jobs_settings *settings) {
     *settings = (pl_jobs_settings){.gpu = "h200"};
@@ -219,6 +220,9 @@ static pl_status read_rows(pl_jobs *jobs, const char *path, const char *bytes, s
         item->facts.source = "gpumemnet";
         item->facts.precision = "fp32";
         item->facts.optimizer = item->job.optimizer = "adam";
+        if (!(row->max_mib < most_mib))
+            return pl_fail(err, PL_INPUT, path, row->position,
+                           "expected less than %g MiB of memory", most_mib);
         item->facts.measured_bytes = (int64_t)(row->max_mib * (double)mib);
         item->job.precision = PL_FP32;
         item->job.loss = PL_LOSS_CE;
@@ -361,6 +365,12 @@ pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_coun
 
 size_t pl_jobs_count(const pl_jobs *jobs) {
     return jobs->count;
+}
+
+size_t pl_jobs_without_layers(const pl_jobs *jobs) {
+    size_t count = 0;
+    for (size_t i = 0; i < jobs->count; i++) count += jobs->items[i].profile.layer_count == 0;
+    return count;
 }
 
 int64_t pl_jobs_bin_bytes(const pl_jobs *jobs) {

@@ -21,45 +21,66 @@ static double median_of(double *values, size_t count) {
     return pl_quantile(values, count, 0.5);
 }
 
-/* Classes of the truths and predictions, from the lowest bin that occurs; malloc'ed. */
+/* Bins of the truths and predictions as classes; malloc'ed. */
 typedef struct bins {
     int32_t *truth, *predicted;
     size_t count, classes;
     int64_t first; /* of the lowest bin: its number */
 } bins;
 
-enum { MOST_CLASSES = 4096 }; /* predictions above count as the last */
+enum { MOST_CLASSES = 4096 }; /* of a confusion matrix */
 
-static bool bins_open(bins *b, const pl_evaluation *e, int64_t bin_bytes,
+/* Numbers of bins, ascending, each once; the new count. */
+static size_t distinct(double *values, size_t count) {
+    size_t kept = 0;
+    qsort(values, count, sizeof *values, compare_doubles);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || values[i] > values[kept - 1]) values[kept++] = values[i];
+    return kept;
+}
+
+static int32_t place_of(double value, const double *values, size_t count) {
+    size_t from = 0, to = count;
+    while (to - from > 1) {
+        size_t middle = from + (to - from) / 2;
+        if (values[middle] <= value)
+            from = middle;
+        else
+            to = middle;
+    }
+    return (int32_t)from;
+}
+
+/* all: a class for every bin from the lowest that occurs to the highest (none where these are more
+ * than MOST_CLASSES); else for those that occur. */
+static bool bins_open(bins *b, const pl_evaluation *e, int64_t bin_bytes, bool all,
                       bool (*keep)(const pl_trial *, const void *), const void *context) {
-    *b = (bins){.first = INT64_MAX};
+    *b = (bins){0};
     double bin = (double)(bin_bytes > 0 ? bin_bytes : 1);
-    double *truth = malloc((e->count + 1) * sizeof *truth),
-           *predicted = malloc((e->count + 1) * sizeof *predicted), highest = 0;
+    double *block = malloc((4 * e->count + 1) * sizeof *block);
+    double *truth = block, *predicted = truth + e->count, *both = predicted + e->count;
     b->truth = malloc((e->count + 1) * sizeof *b->truth);
     b->predicted = malloc((e->count + 1) * sizeof *b->predicted);
-    bool ok = truth && predicted && b->truth && b->predicted;
+    bool ok = block && b->truth && b->predicted;
     for (size_t i = 0; ok && i < e->count; i++) {
         const pl_trial *t = &e->trials[i];
         if (!counts(t) || (keep && !keep(t, context))) continue;
-        truth[b->count] = floor(t->measured / bin);
-        predicted[b->count] = floor(fmax(t->predicted, 0) / bin);
-        double low = fmin(truth[b->count], predicted[b->count]);
-        if (low < (double)b->first) b->first = (int64_t)low;
-        highest = fmax(highest, fmax(truth[b->count], predicted[b->count]));
+        truth[b->count] = both[2 * b->count] = floor(t->measured / bin);
+        predicted[b->count] = both[2 * b->count + 1] = floor(fmax(t->predicted, 0) / bin);
         b->count++;
     }
     if (ok && b->count) {
-        double span = highest - (double)b->first + 1;
-        b->classes = span < MOST_CLASSES ? (size_t)span : MOST_CLASSES;
-        for (size_t i = 0; i < b->count; i++) {
-            double last = (double)b->classes - 1, first = (double)b->first;
-            b->truth[i] = (int32_t)fmin(truth[i] - first, last);
-            b->predicted[i] = (int32_t)fmin(predicted[i] - first, last);
+        b->classes = distinct(both, 2 * b->count);
+        double first = both[0], span = both[b->classes - 1] - first + 1;
+        b->first = first < 9e18 ? (int64_t)first : INT64_MAX;
+        if (all) b->classes = span <= MOST_CLASSES ? (size_t)span : 0;
+        for (size_t i = 0; i < b->count && b->classes; i++) {
+            b->truth[i] = all ? (int32_t)(truth[i] - first) : place_of(truth[i], both, b->classes);
+            b->predicted[i] =
+                all ? (int32_t)(predicted[i] - first) : place_of(predicted[i], both, b->classes);
         }
     }
-    free(truth);
-    free(predicted);
+    free(block);
     return ok;
 }
 
@@ -77,7 +98,8 @@ static uint64_t *confusion_of(const bins *b) {
 uint64_t *pl_evaluation_confusion(const pl_evaluation *evaluation, int64_t bin_bytes,
                                   size_t *classes, int64_t *first) {
     bins b;
-    uint64_t *table = bins_open(&b, evaluation, bin_bytes, NULL, NULL) ? confusion_of(&b) : NULL;
+    uint64_t *table =
+        bins_open(&b, evaluation, bin_bytes, true, NULL, NULL) ? confusion_of(&b) : NULL;
     *classes = table ? b.classes : 0;
     *first = table ? b.first : 0;
     bins_close(&b);
@@ -87,7 +109,7 @@ uint64_t *pl_evaluation_confusion(const pl_evaluation *evaluation, int64_t bin_b
 static bool score_bins(pl_scores *out, const pl_evaluation *e, int64_t bin_bytes,
                        bool (*keep)(const pl_trial *, const void *), const void *context) {
     bins b;
-    bool ok = bins_open(&b, e, bin_bytes, keep, context);
+    bool ok = bins_open(&b, e, bin_bytes, false, keep, context);
     uint64_t *table = ok ? confusion_of(&b) : NULL;
     if (table) {
         pl_class_metrics m;

@@ -72,6 +72,10 @@ static pl_status read_parts(pl_weights **out, const unsigned char *bytes, size_t
             status = pl_fail(err, PL_INPUT, name, (int64_t)at, "a part of %s in a file of %s",
                              part->estimator, weights->info.estimator);
             pl_trained_close(&part);
+        } else if (pl_weights_part(weights, part->target)) {
+            status = pl_fail(err, PL_INPUT, name, (int64_t)at, "a second part of target \"%s\"",
+                             part->target);
+            pl_trained_close(&part);
         } else if (!pl_weights_add(weights, part)) {
             status = pl_fail(err, PL_INPUT, name, (int64_t)at, "expected at most %d parts",
                              PL_MOST_PARTS);
