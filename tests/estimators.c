@@ -309,7 +309,7 @@ static void damaged_weights(void) {
         size_t cut = size + (size < more ? size : more) / 2;
         CHECK_INT(pl_weights_open(&opened, write_file("both", both, cut), &err), PL_INPUT);
         CHECK(err.position >= (int64_t)size && err.position <= (int64_t)cut);
-        /* One and the same, ten times: too many. */
+        /* One and the same, again and again. */
         FILE *file = fopen(in_scratch("both"), "wb");
         for (int i = 0; file && i < 10; i++) fwrite(bytes, 1, size, file);
         if (file) fclose(file);
