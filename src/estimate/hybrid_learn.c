@@ -271,11 +271,6 @@ static pl_status judge(double *short_by, const school *s, const side *side,
     return PL_OK;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
 /* The margins of each kind: the quantile of what its jobs fell short by, a little further out for
  * there being few of them (the conformal correction). */
 static pl_status set_margins(pl_trained *part, const school *s, const double *short_by,
@@ -287,7 +282,7 @@ static pl_status set_margins(pl_trained *part, const school *s, const double *sh
         for (size_t i = 0; i < s->count; i++)
             if (learnt_from(&s->pupils[i]) && (int)s->pupils[i].observation.kind == kind)
                 own[count++] = short_by[i];
-        qsort(own, count, sizeof *own, compare_doubles);
+        pl_sort(own, count);
         double n = (double)count;
         double at = count ? fmin(1, (1 - PL_HYBRID_OUTSIDE) * (n + 1) / n) : 0;
         part->extra[PL_HYBRID_MARGIN + kind] = count ? pl_quantile(own, count, at) : 0;

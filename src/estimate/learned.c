@@ -293,11 +293,6 @@ static pl_status train_on(pl_trained **out, const material *m, const pl_dataset 
     return PL_OK;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
 /* Where 95 % of the errors on jobs kept apart lie, in log2. */
 static pl_status calibrate(pl_trained *trained, const pl_dataset *valid, pl_error *err) {
     size_t count = valid->samples.count;
@@ -309,7 +304,7 @@ static pl_status calibrate(pl_trained *trained, const pl_dataset *valid, pl_erro
     if (status == PL_OK) {
         for (size_t i = 0; i < count; i++)
             errors[i] = (double)valid->targets[i] - (double)predicted[i];
-        qsort(errors, count, sizeof *errors, compare_doubles);
+        pl_sort(errors, count);
         trained->below = (float)fmin(0, pl_quantile(errors, count, (1 - coverage) / 2));
         trained->above = (float)fmax(0, pl_quantile(errors, count, (1 + coverage) / 2));
     }

@@ -11,13 +11,8 @@ static bool counts(const pl_trial *t) {
     return t->status == PL_OK && isfinite(t->measured) && t->measured > 0 && isfinite(t->predicted);
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
 static double median_of(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_doubles);
+    pl_sort(values, count);
     return pl_quantile(values, count, 0.5);
 }
 
@@ -33,7 +28,7 @@ enum { MOST_CLASSES = 4096 }; /* of a confusion matrix */
 /* Numbers of bins, ascending, each once; the new count. */
 static size_t distinct(double *values, size_t count) {
     size_t kept = 0;
-    qsort(values, count, sizeof *values, compare_doubles);
+    pl_sort(values, count);
     for (size_t i = 0; i < count; i++)
         if (kept == 0 || values[i] > values[kept - 1]) values[kept++] = values[i];
     return kept;

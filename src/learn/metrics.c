@@ -13,6 +13,10 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+void pl_sort(double *values, size_t count) {
+    qsort(values, count, sizeof *values, compare_doubles);
+}
+
 static double ratio(double a, double b) {
     return b == 0 ? NAN : a / b;
 }
@@ -44,7 +48,7 @@ bool pl_regression_measure(pl_regression_metrics *out, const double *truth, cons
         shares += relative[dividable++];
         low += -error > 0.05 * size;
     }
-    qsort(relative, dividable, sizeof *relative, compare_doubles);
+    pl_sort(relative, dividable);
     out->mse = ratio(squares, n);
     out->rmse = sqrt(out->mse);
     out->mae = ratio(absolute, n);

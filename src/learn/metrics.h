@@ -35,6 +35,7 @@ void pl_class_confusion(uint64_t *confusion, size_t classes, const int32_t *trut
                         const int32_t *predicted, size_t count);
 void pl_class_measure(pl_class_metrics *out, const uint64_t *confusion, size_t classes);
 
+void pl_sort(double *values, size_t count); /* ascending */
 /* Of sorted values, interpolated linearly between ranks; NAN of none. */
 double pl_quantile(const double *sorted, size_t count, double share);
 

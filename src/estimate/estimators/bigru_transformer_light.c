@@ -1,4 +1,5 @@
-/* bigru-transformer-light: paper 1, narrow. */
+/* bigru-transformer-light: paper 1's network 32 wide with one encoder layer: no worse than the full
+ * one, 1 / 900 of its weights (docs/estimators.md). */
 #include "estimate/estimator.h"
 
 static const pl_recipe recipe = {
@@ -13,7 +14,7 @@ static const pl_recipe recipe = {
 const pl_estimator pl_estimator_bigru_transformer_light = {
     .info = {.name = "bigru-transformer-light",
              .kind = PL_LEARNED,
-             .title = "BiGRU of 32 each way, 2 encoder layers of 64 with 4 heads",
+             .title = "BiGRU of 16 each way, one encoder layer of 32 with 4 heads",
              .source = "paper 1 (arXiv 2510.20985)",
              .leaves_out =
                  "all that counts of layers do not show: what autograd saves, workspaces, "

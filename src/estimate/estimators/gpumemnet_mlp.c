@@ -1,4 +1,8 @@
-/* gpumemnet-mlp: paper 3, MLPs. */
+/* gpumemnet-mlp: paper 3's ensemble of small MLPs that names a bin of memory (arXiv 2602.17817,
+ * section 4.3): members of 1 to 4 hidden layers, 8 neurons then 4, batch norm and ReLU, logits
+ * averaged. Ours: each member has its own loss, magnitudes stand beside their logarithms, and a
+ * label is soft over a quarter of a bin, which lifts the accuracy on its authors' data from 0.98 to
+ * 0.99 (docs/estimators.md). */
 #include "estimate/estimator.h"
 
 static const pl_recipe recipe = {

@@ -1,4 +1,7 @@
-/* gpumemnet-transformer: paper 3, Transformer. */
+/* gpumemnet-transformer: paper 3's ensemble over the sequence of layers (arXiv 2602.17817, section
+ * 4.3): tuples of kind, activations and parameters, two linear layers with batch norm, sinusoidal
+ * positions, an encoder, a sum, the job's own numbers appended, MLPs of 1 to 3 layers. Ours: each
+ * member has an encoder of its own, and soft labels as gpumemnet-mlp's. */
 #include "estimate/estimator.h"
 
 static const pl_recipe recipe = {
