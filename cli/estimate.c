@@ -13,7 +13,7 @@
 int open_model(pl_model **model, const request *r) {
     pl_error err;
     progress_start("reading", 0);
-    pl_status status = pl_model_open(model, r->file, NULL, &err);
+    pl_status status = pl_model_open(model, r->file, &r->settings, &err);
     progress_stop();
     return status == PL_OK ? 0 : complain_of(&err, r->file);
 }
@@ -196,8 +196,19 @@ int verb_estimate(const request *r) {
     pl_report *report = NULL;
     pl_job job = r->job;
     job.want_timeline = r->timeline != NULL;
+    bool several = r->batches.count > 1 || r->seqs.count > 1;
     int code = timeline_check(r->timeline);
+    if (code == 0 && several && r->timeline)
+        code = complain(PL_USAGE, "--timeline is of one batch and sequence length, not of several");
+    if (code == 0 && !several && r->heatmap)
+        code = complain(PL_USAGE, "--heatmap needs several batches or sequence lengths: --batch "
+                                  "1,2,4 --seq 512..8192");
     if (code == 0) code = open_model(&model, r);
+    if (code == 0 && several) {
+        code = sweep(r, model);
+        pl_model_close(&model);
+        return code;
+    }
     if (code == 0) code = simulate(&report, model, r, &job);
     if (code == 0 && r->timeline)
         code = timeline_write(r->timeline, report, pl_model_describe(model));

@@ -94,7 +94,9 @@ static int check_request(const comparison *c, const request *r) {
                             "not name",
                             r->model, of);
     }
-    if (!r->graphs && !any_of(c, needs_no_graph))
+    if (r->graphs && r->described)
+        return complain(PL_USAGE, "--graphs and --described: one of them");
+    if (!r->graphs && !r->described && !any_of(c, needs_no_graph))
         return complain(PL_USAGE, "evaluate needs --graphs DIR, the folder of the jobs' graphs%s%s",
                         c->count == 1 ? ", for estimator " : "",
                         c->count == 1 ? c->list[0].info->name : "");
@@ -114,6 +116,7 @@ static int open_jobs(pl_jobs **jobs, const request *r) {
     pl_error err;
     pl_jobs_settings_default(&settings);
     settings.graphs = r->graphs;
+    settings.described = r->described;
     settings.gpu = r->job.gpu;
     settings.threads = (int)r->threads;
     settings.progress = show_progress;
@@ -186,7 +189,7 @@ static int run_all(comparison *c, const pl_jobs *jobs, bool all) {
         int failed = 0;
         if (all && of->info->slow && of->info->learns && r->split != PL_SPLIT_NONE) {
             of->left_out = need_string("slow to train; naming it in --estimator has it trained");
-        } else if (of->info->needs_graph && !r->graphs) {
+        } else if (of->info->needs_graph && !r->graphs && !r->described) {
             of->left_out = need_string("needs the jobs' graphs, --graphs DIR");
             failed = PL_USAGE;
         } else {

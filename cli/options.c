@@ -14,17 +14,21 @@
 
 #define IN(v)     (1u << VERB_##v)
 #define MODEL     (IN(ESTIMATE) | IN(EXPLAIN) | IN(CHECK) | IN(FIT))
+#define READ      (MODEL | IN(CONVERT))
 #define ALL_VERBS ((1u << VERBS) - 1)
 #define PLACE(f)  offsetof(request, f)
 
 const verb_row verb_table[VERBS] = {
     [VERB_ESTIMATE] =
         {"estimate", "FILE", 1, 1, "peak GPU memory of training a model, and where it goes",
-         "Simulates three training steps of the model in FILE (a .pt2 archive of "
-         "torch.export.save, or the model.json inside one) and prints the peak that "
-         "nvidia-smi would show, its interval, what it is made of, and whether it fits. "
-         "Dynamic dimensions other than batch and sequence length are taken at the size they "
-         "were exported with.",
+         "Simulates three training steps of the model in FILE and prints the peak that "
+         "nvidia-smi would show, its interval, what it is made of, and whether it fits. FILE is a "
+         ".pt2 archive of torch.export.save or the model.json inside one, a Hugging Face "
+         "config.json, an ONNX model, a layer spec in YAML or JSON, the text of torchsummary or "
+         "torchinfo (for estimators that need only counts), or a trace or graph that plimsoll "
+         "wrote; which of them, its content tells. With several batches or sequence lengths a "
+         "table is printed. Dynamic dimensions other than batch and sequence length are taken at "
+         "the size they were exported with.",
          NULL},
     [VERB_EXPLAIN] =
         {"explain", "FILE", 1, 1, "what is alive at the peak, and what would change it",
@@ -42,6 +46,11 @@ const verb_row verb_table[VERBS] = {
          "Finds the largest batch that fits the card (the model has to be exported with a "
          "dynamic batch), verified at the answer and one above it; then simulates the job as "
          "given on every card of the catalogue.",
+         NULL},
+    [VERB_CONVERT] =
+        {"convert", "FILE", 1, 1, "any model file as plimsoll's own graph, in JSON",
+         "Reads FILE as estimate does and writes the graph that was understood: modules, tensors "
+         "and operators in the order they run. Every verb reads it again.",
          NULL},
     [VERB_EVALUATE] =
         {"evaluate", "JOBS", 1, MOST_FILES, "estimators against measured jobs",
@@ -106,10 +115,20 @@ const char *target_name(size_t index) {
 
 /* In the order they are shown. */
 const option_row option_table[] = {
-    {MODEL, "batch", 'b', "N", OPTION_COUNT, PLACE(job.batch), NULL, "as exported",
-     "samples a step, for models exported with a dynamic batch"},
-    {MODEL, "seq", 's', "N", OPTION_COUNT, PLACE(job.seq), NULL, "as exported",
-     "sequence length, for models exported with a dynamic one"},
+    {IN(ESTIMATE), "batch", 'b', "N[,N]", OPTION_NUMBERS, PLACE(batches), NULL,
+     "as the file has it",
+     "samples a step; of exported models, where the batch is dynamic. Several make a table: "
+     "1,2,4 or 1..64 (doubling) or 8..32:8 (in steps)"},
+    {READ & ~IN(ESTIMATE), "batch", 'b', "N", OPTION_COUNT, PLACE(job.batch), NULL,
+     "as the file has it", "samples a step; of exported models, where the batch is dynamic"},
+    {IN(ESTIMATE), "seq", 's', "N[,N]", OPTION_NUMBERS, PLACE(seqs), NULL, "as the file has it",
+     "sequence length; of exported models, where it is dynamic. Several as with --batch"},
+    {READ & ~IN(ESTIMATE), "seq", 's', "N", OPTION_COUNT, PLACE(job.seq), NULL,
+     "as the file has it", "sequence length; of exported models, where it is dynamic"},
+    {READ, "task", 0, "T", OPTION_NAME, PLACE(settings.task), pl_task_name, "as the config says",
+     "what a Hugging Face model is trained to do: its head and loss"},
+    {READ, "attention", 0, "A", OPTION_NAME, PLACE(settings.attention), pl_attention_name,
+     "as the config says, else sdpa", "a Hugging Face model's attention implementation"},
     {MODEL, "precision", 'p', "P", OPTION_PRECISION, PLACE(job.precision), pl_precision_name,
      "as exported", "type of weights and arithmetic; amp- is autocast over fp32 weights"},
     {MODEL, "optimizer", 'o', "O", OPTION_NAME, PLACE(job.optimizer), pl_optimizer_name, "adamw",
@@ -139,13 +158,20 @@ const option_row option_table[] = {
      "what plimsoll train has written; its estimator is used where --estimator names none"},
     {IN(ESTIMATE) | IN(EXPLAIN), "timeline", 't', "FILE", OPTION_FILE, PLACE(timeline), NULL, NULL,
      "write the memory of the three steps to FILE, a picture (.svg) or numbers (.csv)"},
+    {IN(ESTIMATE), "heatmap", 0, "FILE", OPTION_FILE, PLACE(heatmap), NULL, NULL,
+     "write a picture of the table of several batches or sequence lengths to FILE (.svg)"},
     {IN(FIT), "most", 'm', "N", OPTION_COUNT, PLACE(most), NULL, "65536", "largest batch to try"},
     {IN(TRAIN), "jobs", 'J', "FILE", OPTION_FILES, PLACE(jobs), NULL, NULL,
      "measured jobs to learn from (needed); may be given several times"},
     {IN(EVALUATE) | IN(TRAIN), "graphs", 'G', "DIR", OPTION_FOLDER, PLACE(graphs), NULL, NULL,
      "folder of the jobs' graphs; without it, only estimators that need none"},
+    {IN(EVALUATE), "described", 0, NULL, OPTION_SWITCH, PLACE(described), NULL, NULL,
+     "models as the jobs' own records describe them (a Hugging Face config, a layer spec), not as "
+     "graphs"},
     {IN(TRAIN), "out", 'o', "FILE", OPTION_FILE, PLACE(out), NULL, NULL,
      "where to write what was learnt (needed)"},
+    {IN(CONVERT), "out", 'o', "FILE", OPTION_FILE, PLACE(out), NULL, "standard output",
+     "where to write the graph"},
     {IN(EVALUATE), "split", 'S', "BY", OPTION_SPLIT, PLACE(split), split_name, "none",
      "train anew and predict what was left out: rows, whole models, or whole families"},
     {IN(TRAIN), "split", 'S', "BY", OPTION_SPLIT, PLACE(split), trained_split_name, "model",
@@ -352,6 +378,47 @@ static int set_count(const option_row *row, const char *value, int64_t least, in
     return 0;
 }
 
+/* One number or range of a list, from *at on; moves *at behind it. */
+static int add_range(const option_row *row, const char **at, number_list *list, int64_t most) {
+    int64_t bounds[3] = {0, 0, 0}; /* from, to, step */
+    static const char *const marks[] = {"", "..", ":"};
+    for (int i = 0; i < 3; i++) {
+        size_t mark = strlen(marks[i]);
+        if (strncmp(*at, marks[i], mark) != 0) break;
+        char *end;
+        errno = 0;
+        long long got = strtoll(*at + mark, &end, 10);
+        if (errno || (*at)[mark] < '0' || (*at)[mark] > '9' || got < 1 || got > most)
+            return complain(PL_USAGE, "--%s: %s: expected a whole number from 1 to %" PRId64,
+                            row->name, *at, most);
+        bounds[i] = got;
+        *at = end;
+    }
+    int64_t last = bounds[1] ? bounds[1] : bounds[0];
+    if (last < bounds[0])
+        return complain(PL_USAGE, "--%s: the range from %" PRId64 " to %" PRId64 " is empty",
+                        row->name, bounds[0], last);
+    for (int64_t n = bounds[0]; n <= last; n = bounds[2] ? n + bounds[2] : n * 2) {
+        if (list->count == MOST_NUMBERS)
+            return complain(PL_USAGE, "--%s: more than %d numbers", row->name, MOST_NUMBERS);
+        list->numbers[list->count++] = n;
+    }
+    return 0;
+}
+
+static int set_numbers(const option_row *row, const char *value, int64_t most, number_list *list) {
+    const char *at = value;
+    list->count = 0;
+    for (;;) {
+        int failed = add_range(row, &at, list, most);
+        if (failed || !*at) return failed;
+        if (*at != ',')
+            return complain(PL_USAGE, "--%s: %s: expected numbers with commas, or FROM..TO[:STEP]",
+                            row->name, value);
+        at++;
+    }
+}
+
 static int set_seed(const option_row *row, const char *value, uint64_t *number) {
     char *end;
     errno = 0;
@@ -416,6 +483,7 @@ static int set_value(request *out, const option_row *row, const char *value) {
     switch (row->type) {
     case OPTION_SWITCH: AT(bool) = true; return 0;
     case OPTION_COUNT: return set_count(row, value, 1, MOST_COUNT, &AT(int64_t));
+    case OPTION_NUMBERS: return set_numbers(row, value, MOST_COUNT, &AT(number_list));
     case OPTION_THREADS: return set_count(row, value, 1, MOST_THREADS, &AT(int64_t));
     case OPTION_FOLDS: return set_count(row, value, 2, MOST_FOLDS, &AT(int64_t));
     case OPTION_BIN: return set_count(row, value, 1, MOST_BIN, &AT(int64_t));
@@ -498,6 +566,7 @@ int options_parse(request *out, int argc, char **argv) {
     out->argc = argc;
     out->argv = argv;
     pl_job_default(&out->job);
+    pl_model_settings_default(&out->settings);
     int at = 1;
     if (at < argc && strcmp(argv[at], "help") == 0) { /* help VERB is VERB --help */
         out->help = true;
@@ -536,6 +605,8 @@ int options_parse(request *out, int argc, char **argv) {
     if (out->files.count < verb_table[out->verb].least)
         return complain(PL_USAGE, "%s needs a %s; %s", verb_table[out->verb].name,
                         verb_table[out->verb].operand, see_help(out->verb));
+    if (out->batches.count) out->job.batch = out->batches.numbers[0];
+    if (out->seqs.count) out->job.seq = out->seqs.numbers[0];
     if (out->verb != VERB_EVALUATE && out->estimator) out->job.estimator = out->estimator;
     return 0;
 }

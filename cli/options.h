@@ -10,6 +10,7 @@ typedef enum verb {
     VERB_EXPLAIN,
     VERB_CHECK,
     VERB_FIT,
+    VERB_CONVERT,
     VERB_EVALUATE,
     VERB_TRAIN,
     VERB_ESTIMATORS,
@@ -20,12 +21,18 @@ typedef enum verb {
 
 /* The library's bounds, and the command's own: files it takes, folds, MiB of a bin. */
 enum { MOST_PASSES = 4096, MOST_THREADS = 256, MOST_RANKS = 1 << 14 };
-enum { MOST_FILES = 64, MOST_FOLDS = 1000, MOST_BIN = 1 << 20 };
+enum { MOST_FILES = 64, MOST_FOLDS = 1000, MOST_BIN = 1 << 20, MOST_NUMBERS = 64 };
 
 typedef struct file_list {
     const char *names[MOST_FILES];
     size_t count;
 } file_list;
+
+/* "1,2,4", "512..8192" (doubling), "512..2048:512" (in steps). */
+typedef struct number_list {
+    int64_t numbers[MOST_NUMBERS];
+    size_t count; /* 0: not given */
+} number_list;
 
 /* What the command line asked for. Strings are argv's. */
 typedef struct request {
@@ -33,9 +40,11 @@ typedef struct request {
     const char *file; /* the first operand, or NULL */
     file_list files;  /* the operands */
     pl_job job;
-    const char *estimator; /* as given: a name, of evaluate a list; NULL: not given */
-    bool json, help, version;
-    const char *timeline, *graphs, *csv, *scatter, *bars, *report, *model, *out, *curve;
+    pl_model_settings settings; /* how the model is read */
+    number_list batches, seqs;  /* of estimate: the first is the job's */
+    const char *estimator;      /* as given: a name, of evaluate a list; NULL: not given */
+    bool json, help, version, described;
+    const char *timeline, *graphs, *csv, *scatter, *bars, *report, *model, *out, *curve, *heatmap;
     file_list jobs; /* of --jobs */
     int64_t most, threads;
     pl_split split;
@@ -51,6 +60,7 @@ typedef struct request {
 typedef enum option_type {
     OPTION_SWITCH,    /* bool: no argument */
     OPTION_COUNT,     /* int64_t: a whole number from 1 on */
+    OPTION_NUMBERS,   /* number_list: whole numbers from 1 on */
     OPTION_FOLDS,     /* int64_t: from 2 to MOST_FOLDS */
     OPTION_BIN,       /* int64_t: from 1 to MOST_BIN */
     OPTION_SEED,      /* uint64_t: a whole number */

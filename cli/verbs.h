@@ -9,10 +9,14 @@ int verb_estimate(const request *r);
 int verb_explain(const request *r);
 int verb_check(const request *r);
 int verb_fit(const request *r);
+int verb_convert(const request *r);
 int verb_evaluate(const request *r);
 int verb_train(const request *r);
 int verb_estimators(const request *r);
 int verb_gpus(const request *r);
+
+/* estimate with several batches or sequence lengths: a table, and --heatmap. */
+int sweep(const request *r, const pl_model *model);
 
 /* Opens r->file; on failure complains and returns an exit code. */
 int open_model(pl_model **model, const request *r);

@@ -13,17 +13,17 @@ static void rows_are_whole_and_names_unique(void) {
         CHECK(info && info->name[0] && info->title && info->title[0]);
         CHECK(info->source && info->source[0] && info->leaves_out && info->leaves_out[0]);
         CHECK(row->estimate);
-        CHECK_INT(info->learns, row->recipe != NULL);
+        CHECK_INT(info->learns, row->method != NULL);
         CHECK(info->learns || !info->has_weights);
         CHECK(pl_estimator_find(info->name) == info); /* the first of that name: it is unique */
         CHECK(pl_estimator_named(info->name) == row);
         CHECK_STR(pl_estimator_name(count), info->name);
         learning += info->learns;
-        const pl_recipe *recipe = row->recipe;
-        if (!recipe || recipe->learn) continue;
-        CHECK(recipe->learner && recipe->options && (recipe->columns || recipe->steps));
-        CHECK(recipe->hold_out >= 0 && recipe->hold_out < 0.9);
-        CHECK(!recipe->refit || recipe->hold_out > 0); /* refit: after an interval was learnt */
+        const pl_method *method = row->method;
+        if (!method || method->learn) continue;
+        CHECK(method->learner && method->options && (method->columns || method->steps));
+        CHECK(method->hold_out >= 0 && method->hold_out < 0.9);
+        CHECK(!method->refit || method->hold_out > 0); /* refit: after an interval was learnt */
     }
     CHECK(count >= 24 && learning >= 15);
     CHECK(!pl_estimator_at(count) && !pl_estimator_row(count) && !pl_estimator_name(count));
@@ -116,7 +116,7 @@ static double predicted(const pl_weights *weights, const pl_profile *profile) {
     pl_prediction p = {NAN, NAN, NAN};
     const pl_estimator *estimator = pl_estimator_named(pl_weights_describe(weights)->estimator);
     pl_error err = {0};
-    if (pl_predict(&p, weights->parts[0], estimator->recipe, profile, &err) != PL_OK)
+    if (pl_predict(&p, weights->parts[0], estimator->method, profile, &err) != PL_OK)
         check_say(__FILE__, __LINE__, err.message);
     return p.value;
 }
@@ -433,7 +433,7 @@ static void lessons_that_cannot_be_learnt(void) {
     pl_weights *weights = NULL;
     pl_error err = {0};
     settings.estimator = "decision-tree";
-    settings.options = "depth=3 no-such=1"; /* the place in what was given, not in the recipe */
+    settings.options = "depth=3 no-such=1"; /* the place in what was given, not in the method */
     CHECK_INT(pl_train(&weights, made_up, &settings, &err), PL_USAGE);
     CHECK_STR(err.where, "--set");
     CHECK_INT(err.position, 8);

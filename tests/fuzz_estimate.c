@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "device/simulate.h"
-#include "import/import.h"
+#include "import_graph.h"
 #include "tape/operator.h"
 
 static uint64_t state = 0x9e3779b97f4a7c15u; /* xorshift64 (G. Marsaglia, 2003) */
@@ -195,7 +195,7 @@ int main(int count, char **args) {
         const char *path = args[2 + i % (count - 2)];
         pl_error err = {0};
         pl_graph *g = NULL;
-        if (pl_import_file(&g, path, NULL, &err) != PL_OK) {
+        if (import_graph_file(&g, path, NULL, &err) != PL_OK) {
             printf("not ok: %s: %s\n", path, err.message);
             return 1;
         }

@@ -18,7 +18,7 @@
 
 #include "core/file.h"
 #include "graph_sound.h"
-#include "import/import.h"
+#include "import_graph.h"
 #include "import/zip.h"
 
 static void stop(const char *what, const pl_error *err) {
@@ -51,7 +51,7 @@ static bool import_once(const unsigned char *bytes, size_t size) {
     pl_model_settings settings = {.memory_limit = (size_t)256 << 20, .depth_limit = 64};
     pl_error err = {0};
     pl_graph *graph = NULL;
-    pl_status status = pl_import_memory(&graph, bytes, size, "fuzzed.pt2", &settings, &err);
+    pl_status status = import_graph_memory(&graph, bytes, size, "fuzzed.pt2", &settings, &err);
     if (status == PL_OK) {
         const char *wrong = graph ? graph_unsound(graph) : "no graph";
         if (wrong) stop(wrong, &err);

@@ -1,7 +1,7 @@
 /* The .pt2 importer: real exports of PyTorch 2.11 give the graph that their model has; bad files
  * are refused with file, place and what was expected; memory that runs out is reported. Argument:
  * the folder of fixtures (tools/export_fixtures.py made them). */
-#include "import/import.h"
+#include "import_graph.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static pl_graph *open_fixture(const char *name) {
     pl_error err = {0};
     pl_graph *graph = NULL;
     snprintf(path, sizeof path, "%s/%s.pt2", folder, name);
-    if (pl_import_file(&graph, path, NULL, &err) != PL_OK)
+    if (import_graph_file(&graph, path, NULL, &err) != PL_OK)
         printf("  %s: %s at %lld: %s\n", path, err.where, (long long)err.position, err.message);
     CHECK(graph != NULL);
     if (graph) {
@@ -354,7 +354,7 @@ static pl_status import_changed(const char *from, int nth, const char *to, pl_gr
     char *exact = malloc(size);
     memcpy(exact, text, size);
     memset(err, 0, sizeof *err);
-    pl_status status = pl_import_memory(graph, exact, size, "m.json", NULL, err);
+    pl_status status = import_graph_memory(graph, exact, size, "m.json", NULL, err);
     free(exact);
     if (*graph) CHECK(graph_unsound(*graph) == NULL);
     return status;
@@ -542,7 +542,7 @@ static void odd_but_right(void) {
 static void modules_and_order(void) {
     pl_graph *graph = NULL;
     pl_error err;
-    CHECK_INT(pl_import_memory(&graph, model, strlen(model), "a/b.c/m.json", NULL, &err), PL_OK);
+    CHECK_INT(import_graph_memory(&graph, model, strlen(model), "a/b.c/m.json", NULL, &err), PL_OK);
     if (graph) {
         CHECK_STR(graph->name, "m");
         CHECK_INT(graph->module_count, 2);
@@ -560,7 +560,7 @@ static void modules_and_order(void) {
     snprintf(text, sizeof text, "%.*s%.*s, %.*s%s", (int)(graph_at - model), model,
              (int)(end - signature_at), signature_at, (int)(signature_at - 2 - graph_at), graph_at,
              end);
-    CHECK_INT(pl_import_memory(&graph, text, strlen(text), "m.json", NULL, &err), PL_OK);
+    CHECK_INT(import_graph_memory(&graph, text, strlen(text), "m.json", NULL, &err), PL_OK);
     if (graph)
         CHECK_INT(graph->input_count, 1);
     else
@@ -585,7 +585,8 @@ static void not_a_model(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pl_graph *graph = NULL;
         pl_error err = {0};
-        CHECK_INT(pl_import_memory(&graph, rows[i].bytes, rows[i].size, "f", NULL, &err), PL_INPUT);
+        CHECK_INT(import_graph_memory(&graph, rows[i].bytes, rows[i].size, "f", NULL, &err),
+                  PL_INPUT);
         CHECK(strstr(err.message, rows[i].message) != NULL);
         CHECK_STR(err.where, "f");
         CHECK(err.position >= 0);
@@ -593,13 +594,13 @@ static void not_a_model(void) {
     }
     pl_graph *graph = NULL;
     pl_error err;
-    CHECK_INT(pl_import_file(&graph, "tests/data/no-such-file.pt2", NULL, &err), PL_INPUT);
+    CHECK_INT(import_graph_file(&graph, "tests/data/no-such-file.pt2", NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "No such file") != NULL);
-    CHECK_INT(pl_import_file(&graph, "tests", NULL, &err), PL_INPUT);
+    CHECK_INT(import_graph_file(&graph, "tests", NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "not a folder") != NULL);
-    CHECK_INT(pl_import_file(&graph, "/dev/null", NULL, &err), PL_INPUT);
+    CHECK_INT(import_graph_file(&graph, "/dev/null", NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "empty") != NULL);
-    CHECK_INT(pl_import_file(&graph, "tests/data/no-such-file.pt2", NULL, NULL), PL_INPUT);
+    CHECK_INT(import_graph_file(&graph, "tests/data/no-such-file.pt2", NULL, NULL), PL_INPUT);
 }
 
 static void every_truncation(void) {
@@ -614,7 +615,7 @@ static void every_truncation(void) {
             memcpy(exact, file.bytes, size);
             pl_graph *graph = NULL;
             pl_error err = {0};
-            CHECK_INT(pl_import_memory(&graph, exact, size, path, NULL, &err), PL_INPUT);
+            CHECK_INT(import_graph_memory(&graph, exact, size, path, NULL, &err), PL_INPUT);
             CHECK(err.position >= 0 && err.message[0] && graph == NULL);
             free(exact);
         }
@@ -625,7 +626,7 @@ static void every_truncation(void) {
         memcpy(exact, model, size);
         pl_graph *graph = NULL;
         pl_error err = {0};
-        CHECK_INT(pl_import_memory(&graph, exact, size, "m.json", NULL, &err), PL_INPUT);
+        CHECK_INT(import_graph_memory(&graph, exact, size, "m.json", NULL, &err), PL_INPUT);
         CHECK(err.position >= 0 && err.position <= (int64_t)size && err.message[0] &&
               graph == NULL);
         free(exact);
@@ -652,7 +653,8 @@ static void nesting_is_bounded(void) {
                         "\"schema_version\": {\"major\": 8, \"minor\": 1}}");
         pl_graph *graph = NULL;
         pl_error err = {0};
-        pl_status status = pl_import_memory(&graph, text, (size_t)(at - text), "deep", NULL, &err);
+        pl_status status =
+            import_graph_memory(&graph, text, (size_t)(at - text), "deep", NULL, &err);
         CHECK_INT(status, levels == 5 ? PL_OK : PL_INPUT);
         if (levels > 5)
             CHECK(strstr(err.message, "depth limit") != NULL);
@@ -660,7 +662,7 @@ static void nesting_is_bounded(void) {
             printf("  %s\n", err.message);
         pl_graph_close(&graph);
         pl_model_settings loose = {.memory_limit = (size_t)1 << 30, .depth_limit = 1 << 30};
-        status = pl_import_memory(&graph, text, (size_t)(at - text), "deep", &loose, &err);
+        status = import_graph_memory(&graph, text, (size_t)(at - text), "deep", &loose, &err);
         CHECK_INT(status, levels < LEVELS ? PL_OK : PL_INPUT);
         pl_graph_close(&graph);
         free(text);
@@ -673,15 +675,15 @@ static void limits_hold(void) {
     pl_graph *graph = NULL;
     pl_error err = {0};
     pl_model_settings settings = {.memory_limit = 100000, .depth_limit = 512};
-    CHECK_INT(pl_import_file(&graph, path, &settings, &err), PL_INPUT);
+    CHECK_INT(import_graph_file(&graph, path, &settings, &err), PL_INPUT);
     CHECK(strstr(err.message, "100000 bytes (the memory limit)") != NULL);
     settings.memory_limit = 250000; /* the JSON fits, the graph does not */
-    CHECK_INT(pl_import_file(&graph, path, &settings, &err), PL_MISSING);
+    CHECK_INT(import_graph_file(&graph, path, &settings, &err), PL_MISSING);
     settings.memory_limit = 0; /* none */
-    CHECK_INT(pl_import_file(&graph, path, &settings, &err), PL_OK);
+    CHECK_INT(import_graph_file(&graph, path, &settings, &err), PL_OK);
     pl_graph_close(&graph);
     settings.depth_limit = 4;
-    CHECK_INT(pl_import_file(&graph, path, &settings, &err), PL_INPUT);
+    CHECK_INT(import_graph_file(&graph, path, &settings, &err), PL_INPUT);
     CHECK(strstr(err.message, "depth limit") != NULL);
 }
 
@@ -693,7 +695,7 @@ static void memory_runs_out(void) {
         pl_graph *graph = NULL, *bound = NULL;
         pl_error err = {0};
         pl_arena_fail_after(count);
-        pl_status status = pl_import_file(&graph, path, NULL, &err);
+        pl_status status = import_graph_file(&graph, path, NULL, &err);
         pl_status bind = PL_OK;
         if (status == PL_OK) {
             int64_t values[2] = {graph->symbols[0].hint, graph->symbols[1].hint};
@@ -762,7 +764,7 @@ static void linear_growth(void) {
         for (int round = 0; round < 5; round++) {
             pl_graph *graph = NULL, *bound = NULL;
             double start = now_us();
-            CHECK_INT(pl_import_memory(&graph, text, size, "chain", NULL, NULL), PL_OK);
+            CHECK_INT(import_graph_memory(&graph, text, size, "chain", NULL, NULL), PL_OK);
             double took = now_us() - start;
             if (took < best) best = took;
             if (!graph) break;

@@ -70,7 +70,7 @@ static void rows_say_what_they_are(void) {
         CHECK_INT(info->kind, PL_ANALYTICAL);
         CHECK(info->title && info->title[0] && !strchr(info->title, '\n'));
         CHECK(info->source && info->source[0] && info->leaves_out && info->leaves_out[0]);
-        CHECK(!info->learns && !rivals[i]->recipe && rivals[i]->estimate);
+        CHECK(!info->learns && !rivals[i]->method && rivals[i]->estimate);
         for (int k = 0; k < i; k++) CHECK(strcmp(info->name, rivals[k]->info.name) != 0);
     }
     CHECK(!pl_estimator_horus.info.needs_graph && !pl_estimator_zero.info.needs_graph);

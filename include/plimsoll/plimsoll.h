@@ -61,18 +61,33 @@ typedef struct pl_model pl_model;
 typedef struct pl_model_settings {
     size_t memory_limit; /* bytes reading and simulating may take; default 4 GiB */
     int depth_limit;     /* nesting of JSON and of subgraphs; default 512 */
+    /* Of a Hugging Face config.json: */
+    const char *task; /* default NULL: as `architectures` says, else the family's usual; "causal",
+                         "masked", "seq2seq", "classify", "tokens", "base"; pl_task_name */
+    const char *attention; /* default NULL: as the config says, else "sdpa"; "eager", "flash2" */
 } pl_model_settings;
 
 void pl_model_settings_default(pl_model_settings *settings);
+/* Names of the rows of a table, from 0; NULL past the end. */
+const char *pl_task_name(size_t index);
+const char *pl_attention_name(size_t index);
 
-/* Reads a .pt2 archive or a bare model.json; told apart by content. settings: NULL for defaults.
- * On failure *out is NULL. */
+/* Reads any of the formats of docs/formats.md, told apart by content: a .pt2 archive or a bare
+ * model.json of torch.export, a Hugging Face config.json, ONNX, a layer spec, a captured trace, a
+ * graph that pl_model_convert wrote. settings: NULL for defaults. On failure *out is NULL. */
 pl_status pl_model_open(pl_model **out, const char *path, const pl_model_settings *settings,
                         pl_error *err);
 /* The same from memory; the bytes are not kept. name: for messages. */
 pl_status pl_model_open_memory(pl_model **out, const void *bytes, size_t size, const char *name,
                                const pl_model_settings *settings, pl_error *err);
 void pl_model_close(pl_model **model);
+
+/* The model as plimsoll's own graph (docs/formats.md), for the job's batch and sequence (job NULL:
+ * as the file has them, symbolic sizes kept): *out is malloc'ed and ends in a 0, *size counts
+ * without it. On failure *out is NULL. */
+struct pl_job;
+pl_status pl_model_convert(char **out, size_t *size, const pl_model *model,
+                           const struct pl_job *job, pl_error *err);
 
 /* A dimension left open at export. */
 typedef struct pl_symbol {
@@ -309,6 +324,8 @@ typedef struct pl_jobs pl_jobs;
 
 typedef struct pl_jobs_settings {
     const char *graphs; /* default NULL: none. Folder of graphs: ID.pt2 or ID.json, also .xz */
+    bool described;     /* default false. Models as the jobs' own records describe them (a config, a
+                           layer spec), in place of graphs */
     const char *gpu;    /* default "h200": the card the jobs ran on */
     int threads;        /* default 0: one a core */
     /* Called after each graph, by one thread at a time; default NULL. */

@@ -1,5 +1,6 @@
 /* estimate: a model and a job in, a report out, by the estimator that the job names. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/clock.h"
@@ -48,6 +49,23 @@ void pl_report_finish(pl_report *report, const pl_estimator *estimator, const pl
     report->fits = !report->out_of_memory && most != PL_UNKNOWN && most <= pl_gpu_usable(gpu);
 }
 
+/* What reading the description left open. */
+static void warn_of_recipe(pl_report *report, const pl_recipe *r, const pl_job *job) {
+    if (!r) return;
+    char text[200];
+    bool batch = r->batch_assumed && job->batch == PL_UNKNOWN,
+         seq = r->seq_assumed && r->seq != PL_UNKNOWN && job->seq == PL_UNKNOWN;
+    if (batch && seq)
+        snprintf(text, sizeof text,
+                 "batch %lld and sequence %lld are assumed; say --batch and --seq",
+                 (long long)r->batch, (long long)r->seq);
+    else if (batch || seq)
+        snprintf(text, sizeof text, "%s %lld is assumed; say --%s", batch ? "batch" : "sequence",
+                 (long long)(batch ? r->batch : r->seq), batch ? "batch" : "seq");
+    if (batch || seq) pl_report_warn(report, text);
+    for (size_t i = 0; i < r->warning_count; i++) pl_report_warn(report, r->warnings[i]);
+}
+
 pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job, pl_error *err) {
     *out = NULL;
     int64_t begin = pl_now_us();
@@ -55,9 +73,9 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     const pl_estimator *estimator = NULL;
     pl_status status = check_job(job, &gpu, &estimator, err);
     const pl_weights *weights = NULL;
-    if (status == PL_OK && estimator->recipe)
+    if (status == PL_OK && estimator->method)
         status = pl_weights_for(&weights, estimator, job->weights, err);
-    if (status == PL_OK && weights && !estimator->recipe->learn &&
+    if (status == PL_OK && weights && !estimator->method->learn &&
         !pl_weights_part(weights, "memory"))
         status = pl_fail(err, PL_USAGE, "--model", -1,
                          "these weights learnt %s, not memory: there is no peak to tell",
@@ -82,6 +100,7 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     }
     report->batch = batch;
     report->seq = seq;
+    warn_of_recipe(report, model->recipe, job);
     pl_report_finish(report, estimator, gpu);
     report->elapsed_us = pl_now_us() - begin;
     *out = report;

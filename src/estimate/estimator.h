@@ -19,7 +19,7 @@ typedef struct pl_subject {
 struct pl_lesson; /* estimate/learned.h */
 
 /* What learns, from what, and how. */
-typedef struct pl_recipe {
+typedef struct pl_method {
     const pl_learner *learner;
     bool columns, steps; /* of a profile: pl_features_of, pl_steps_of */
     pl_view view;        /* default: all features */
@@ -31,7 +31,7 @@ typedef struct pl_recipe {
     bool compute;        /* learns floating-point operations too, where they were measured */
     /* Its own way to learn; NULL: that of learned.c. */
     pl_status (*learn)(pl_weights **out, const struct pl_lesson *lesson, pl_error *err);
-} pl_recipe;
+} pl_method;
 
 typedef struct pl_estimator {
     pl_estimator_info info; /* has_weights is filled by the registry */
@@ -39,7 +39,7 @@ typedef struct pl_estimator {
      * NULL for those that do not learn. The subject has a graph where info.needs_graph. */
     pl_status (*estimate)(pl_report *report, const pl_subject *subject, const pl_weights *weights,
                           pl_error *err);
-    const pl_recipe *recipe; /* NULL: does not learn */
+    const pl_method *method; /* NULL: does not learn */
 } pl_estimator;
 
 const pl_estimator *pl_estimator_row(size_t index);       /* NULL past the end */

@@ -41,7 +41,7 @@ static pl_estimator_info infos[COUNT];
 static void fill_infos(void) {
     for (size_t i = 0; i < COUNT; i++) {
         infos[i] = rows[i]->info;
-        infos[i].learns = rows[i]->recipe != NULL;
+        infos[i].learns = rows[i]->method != NULL;
         infos[i].has_weights = pl_weights_built_in(infos[i].name);
     }
 }

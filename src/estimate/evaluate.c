@@ -123,7 +123,7 @@ static pl_status deal(const evaluation *e, uint32_t *fold, size_t count, const s
     double bin = (double)(s->bin_bytes > 0 ? s->bin_bytes : e->jobs->bin_bytes);
     uint32_t *keys = malloc((count + 1) * sizeof *keys);
     if (!keys) return no_memory(err);
-    bool strata = s->split == PL_SPLIT_ROW && e->estimator->recipe->classifies;
+    bool strata = s->split == PL_SPLIT_ROW && e->estimator->method->classifies;
     for (size_t i = 0; i < count; i++) {
         const pl_measured *item = &e->jobs->items[rows[i]];
         keys[i] = s->split == PL_SPLIT_FAMILY ? item->family
@@ -239,18 +239,18 @@ static pl_status run(evaluation *e, pl_error *err) {
     }
     e->total = count;
     pl_status status = PL_OK;
-    if (e->estimator->recipe && s->split != PL_SPLIT_NONE && !s->weights) {
+    if (e->estimator->method && s->split != PL_SPLIT_NONE && !s->weights) {
         status = count ? run_split(e, rows, count, err)
                        : pl_fail(err, PL_INPUT, NULL, -1, "no job that %s can learn from",
                                  e->estimator->info.name);
     } else {
-        if (e->estimator->recipe)
+        if (e->estimator->method)
             status = pl_weights_for(&e->weights, e->estimator, s->weights, err);
-        if (status == PL_OK && e->estimator->recipe && !e->estimator->recipe->learn &&
+        if (status == PL_OK && e->estimator->method && !e->estimator->method->learn &&
             !pl_weights_part(e->weights, e->target->name))
             status = pl_fail(err, PL_USAGE, "--target", -1, "these weights of %s learnt %s, not %s",
                              e->estimator->info.name, e->weights->info.target, e->target->name);
-        e->open.seen = e->estimator->recipe != NULL;
+        e->open.seen = e->estimator->method != NULL;
         e->open.split = PL_SPLIT_NONE;
         e->rows = rows;
         if (status == PL_OK) pl_jobs_each(count, s->threads, estimate, e);
@@ -271,7 +271,7 @@ static const char *remark_on(const evaluation *e) {
         return "hybrid was given no measured convolutions (data/h200/convs*.jsonl.xz among the "
                "jobs): "
                "its workspaces are sim's";
-    if (e->estimator->recipe && !e->estimator->info.needs_graph && pl_jobs_without_layers(e->jobs))
+    if (e->estimator->method && !e->estimator->info.needs_graph && pl_jobs_without_layers(e->jobs))
         return "of some jobs no layer is known, neither by a graph nor by their record: what is "
                "learnt "
                "from counts is asked about all but nothing there; give --graphs";
@@ -293,7 +293,7 @@ static pl_status check(const pl_evaluate_settings *settings, const pl_estimator 
     if (!*target)
         return pl_fail(err, PL_USAGE, "--target", -1,
                        "no target \"%s\"; there are memory, flops and flop-rate", settings->target);
-    bool compute = (*estimator)->recipe && (*estimator)->recipe->compute;
+    bool compute = (*estimator)->method && (*estimator)->method->compute;
     if (strcmp((*target)->name, "memory") != 0 && !compute)
         return pl_fail(err, PL_USAGE, "--target", -1, "%s estimates memory alone", name);
     return PL_OK;
@@ -319,7 +319,7 @@ pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,
     e->open = (pl_evaluation){.estimator = estimator->info.name,
                               .target = target->name,
                               .count = jobs->count,
-                              .split = estimator->recipe ? settings->split : PL_SPLIT_NONE,
+                              .split = estimator->method ? settings->split : PL_SPLIT_NONE,
                               .train_s = NAN};
     e->trials = calloc(jobs->count + 1, sizeof *e->trials);
     e->errors = calloc(jobs->count + 1, sizeof *e->errors);

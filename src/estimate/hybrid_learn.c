@@ -227,7 +227,7 @@ static pl_status learn_side(pl_trained **out, const school *s, const side *side,
     const char *more = lesson->settings->options ? lesson->settings->options : "";
     double alpha = side->sign < 0 ? quantile_share : 1 - quantile_share;
     int length = snprintf(options, sizeof options, "%s loss=quantile alpha=%g%s%s",
-                          lesson->estimator->recipe->options, alpha, more[0] ? " " : "", more);
+                          lesson->estimator->method->options, alpha, more[0] ? " " : "", more);
     pl_status status = values && truths ? PL_OK : no_memory(err);
     if (status == PL_OK && (length < 0 || (size_t)length >= sizeof options))
         status = pl_fail(err, PL_USAGE, "--set", -1, "too long");
@@ -247,7 +247,7 @@ static pl_status learn_side(pl_trained **out, const school *s, const side *side,
     pl_trained_settings settings = settings_of(lesson, side->target, options);
     if (status == PL_OK)
         status =
-            pl_trained_train(out, lesson->estimator->recipe->learner, &samples, &settings, err);
+            pl_trained_train(out, lesson->estimator->method->learner, &samples, &settings, err);
     free(values);
     free(truths);
     return status;

@@ -25,9 +25,11 @@ static const row rows[ROWS] = {
 
 /* Not measured: a card that is not the H200 has other kernels, workspaces and context; an operator
  * without a rule was treated on the safe side, but may keep or make more; what runs inside a
- * branch, or how long a tensor is whose size depends on data, nobody knows. */
+ * branch, or how long a tensor is whose size depends on data, nobody knows; a model taken for one of
+ * another family may differ in any layer. */
 static const double uncalibrated_below = 0.05, uncalibrated_above = 0.05;
 static const double hidden_below = 0.30, hidden_above = 1.00;
+static const double guessed_below = 0.10, guessed_above = 0.15;
 static const double unknown_below = 0.05, unknown_above = 0.02, unknown_most = 0.20;
 
 static void widen(pl_interval *interval, const row *r) {
@@ -49,6 +51,10 @@ pl_interval pl_interval_of(const pl_evidence *evidence) {
     if (evidence->hidden) {
         interval.below += hidden_below;
         interval.above += hidden_above;
+    }
+    if (evidence->guessed) {
+        interval.below += guessed_below;
+        interval.above += guessed_above;
     }
     double guesses = evidence->unknown;
     double most = unknown_most;

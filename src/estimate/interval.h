@@ -12,6 +12,7 @@ typedef struct pl_evidence {
     bool parallel;     /* DDP or FSDP2 */
     bool calibrated;   /* a card that was measured */
     bool hidden;       /* branches whose operators are not seen, sizes that depend on data */
+    bool guessed;      /* a model taken for one of another family, a shape assumed */
     int unknown;       /* operators without a rule */
 } pl_evidence;
 

@@ -23,6 +23,17 @@ static const char *const precisions[] = {"as-exported", "fp32",     "tf32",    "
                                          "fp16",        "amp-bf16", "amp-fp16"};
 static const char *const losses[] = {"auto", "ce", "mse", "own", "none"};
 
+static const char *const tasks[] = {"causal", "masked", "seq2seq", "classify", "tokens", "base"};
+static const char *const attentions[] = {"sdpa", "eager", "flash2"};
+
+const char *pl_task_name(size_t index) {
+    return index < sizeof tasks / sizeof *tasks ? tasks[index] : NULL;
+}
+
+const char *pl_attention_name(size_t index) {
+    return index < sizeof attentions / sizeof *attentions ? attentions[index] : NULL;
+}
+
 /* The place of name in names, or -1. */
 static int place_of(const char *name, const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++)

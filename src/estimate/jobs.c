@@ -67,6 +67,17 @@ void pl_jobs_each(size_t count, int threads, void (*work)(void *context, size_t 
 
 /* ---- graphs ---- */
 
+/* The model as the job's record describes it. */
+static pl_status open_described(pl_model **out, const pl_measured *item, pl_error *err) {
+    if (!item->description)
+        return pl_fail(err, PL_MISSING, item->facts.id, -1, "its record does not describe a model");
+    pl_model_settings settings;
+    pl_model_settings_default(&settings);
+    settings.task = item->task;
+    return pl_model_open_memory(out, item->description, strlen(item->description), item->facts.id,
+                                &settings, err);
+}
+
 pl_status pl_jobs_graph(pl_model **out, const pl_jobs *jobs, const pl_measured *item,
                         pl_error *err) {
     static const struct {
@@ -74,6 +85,7 @@ pl_status pl_jobs_graph(pl_model **out, const pl_jobs *jobs, const pl_measured *
         bool packed;
     } forms[] = {{".pt2", false}, {".json", false}, {".pt2.xz", true}, {".json.xz", true}};
     *out = NULL;
+    if (jobs->described) return open_described(out, item, err);
     char path[4096];
     for (size_t k = 0; jobs->graphs && k < sizeof forms / sizeof *forms; k++) {
         int length =
@@ -193,7 +205,11 @@ static pl_status read_lines(pl_jobs *jobs, const char *path, const char *bytes, 
             if (!new_item(jobs, settings)) return no_memory(err);
             pl_status status = pl_record_read(jobs, path, bytes + from, length, from, err);
             if (status != PL_OK) return status;
-            jobs->count++;
+            pl_measured *item = &jobs->items[jobs->count++];
+            if (jobs->described) { /* built for the sizes it ran with */
+                item->job.batch = item->profile.job.batch;
+                item->job.seq = item->profile.job.seq;
+            }
         }
         from += length + 1;
     }
@@ -325,14 +341,16 @@ static pl_status read_all(pl_jobs *jobs, const char *const *paths, size_t path_c
     if (settings->gpu && !pl_gpu_find(settings->gpu))
         return pl_fail(err, PL_USAGE, "--gpu", -1,
                        "no card \"%s\" in the catalogue; `plimsoll gpus` lists it", settings->gpu);
+    jobs->described = settings->described;
     for (size_t i = 0; i < path_count; i++) {
         pl_status status = read_file(jobs, paths[i], settings, err);
         if (status != PL_OK) return status;
     }
     if (jobs->count == 0) return pl_fail(err, PL_INPUT, NULL, -1, "no measured jobs were given");
     if (!number_groups(jobs)) return no_memory(err);
-    if (!settings->graphs) return PL_OK;
-    jobs->graphs = pl_arena_string(jobs->arena, settings->graphs, strlen(settings->graphs));
+    if (!settings->graphs && !settings->described) return PL_OK;
+    const char *graphs = settings->graphs ? settings->graphs : "";
+    jobs->graphs = pl_arena_string(jobs->arena, graphs, strlen(graphs));
     reading r = {.jobs = jobs, .settings = settings};
     if (!jobs->graphs || pthread_mutex_init(&r.lock, NULL) != 0) return no_memory(err);
     pl_jobs_each(jobs->count, settings->threads, read_graph, &r);

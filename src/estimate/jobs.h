@@ -12,13 +12,17 @@ typedef struct pl_measured {
     pl_profile profile;             /* of its graph where there is one, else of its record */
     double flops_per_step, step_ms; /* NAN: not measured */
     uint32_t model, family;         /* numbers of its groups, from 0 */
-    pl_status graph_status;         /* of reading the graph: PL_MISSING where there is none */
+    /* What the record itself says of the model: a Hugging Face config, or a layer spec; NULL:
+     * nothing that can be built. task: of a config, NULL: as it says. */
+    const char *description, *task;
+    pl_status graph_status; /* of reading the graph: PL_MISSING where there is none */
     pl_error graph_error;
 } pl_measured;
 
 struct pl_jobs {
     pl_arena *arena;
     const char *graphs; /* NULL: none */
+    bool described;     /* models are built from the records' descriptions, not read from graphs */
     pl_measured *items;
     size_t count, capacity;
     pl_convs convs;   /* of files that have convolutions in place of jobs */

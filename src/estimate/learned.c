@@ -72,20 +72,20 @@ void pl_dataset_close(pl_dataset *d) {
     *d = (pl_dataset){0};
 }
 
-pl_status pl_dataset_open(pl_dataset *d, const pl_recipe *recipe, const pl_profile *const *profiles,
+pl_status pl_dataset_open(pl_dataset *d, const pl_method *method, const pl_profile *const *profiles,
                           size_t count, pl_error *err) {
     *d = (pl_dataset){0};
     pl_samples *s = &d->samples;
     s->count = count;
-    if (recipe->columns) {
-        s->columns = pl_feature_count(recipe->view);
-        s->names = pl_feature_names(recipe->view);
+    if (method->columns) {
+        s->columns = pl_feature_count(method->view);
+        s->names = pl_feature_names(method->view);
         s->values = d->values = array(count * s->columns, sizeof *d->values);
         if (!d->values) return no_memory(err);
         for (size_t i = 0; i < count; i++)
-            pl_features_of(profiles[i], recipe->view, d->values + i * s->columns);
+            pl_features_of(profiles[i], method->view, d->values + i * s->columns);
     }
-    if (recipe->steps) {
+    if (method->steps) {
         s->channels = pl_channel_count();
         s->channel_names = pl_channel_names();
         s->begin = d->begin = array(count + 1, sizeof *d->begin);
@@ -175,11 +175,11 @@ static pl_status material_open(material *m, const pl_lesson *lesson, const pl_ta
         return pl_fail(err, PL_INPUT, NULL, -1, "no job has a measured %s", target->name);
     size_t same = 1;
     while (same < m->count && m->truths[same] == m->truths[0]) same++;
-    if (same == m->count && !lesson->estimator->recipe->classifies)
+    if (same == m->count && !lesson->estimator->method->classifies)
         return pl_fail(err, PL_INPUT, NULL, -1,
                        "the %s of all %zu jobs is the same: there is nothing to learn",
                        target->name, m->count);
-    if (lesson->estimator->recipe->classifies) {
+    if (lesson->estimator->method->classifies) {
         m->bin = bin_bytes(lesson);
         m->edges = bins_of(m->truths, m->count, m->bin, &m->edge_count);
         if (!m->edges) return no_memory(err);
@@ -218,7 +218,7 @@ static pl_status samples_of(pl_dataset *d, const material *m, int side, pl_error
     const pl_profile **profiles = array(m->count, sizeof *profiles);
     float *truths = array(m->count, sizeof *truths);
     int32_t *classes = array(m->count, sizeof *classes);
-    double soft = m->lesson->estimator->recipe->soft;
+    double soft = m->lesson->estimator->method->soft;
     float *shares = array(m->count * m->edge_count, sizeof *shares);
     pl_status status = PL_OK;
     if (!profiles || !truths || !classes || !shares) status = no_memory(err);
@@ -230,7 +230,7 @@ static pl_status samples_of(pl_dataset *d, const material *m, int side, pl_error
         truths[count++] = (float)log2(m->truths[i] / m->target->guess(m->profiles[i]));
     }
     if (status == PL_OK)
-        status = pl_dataset_open(d, m->lesson->estimator->recipe, profiles, count, err);
+        status = pl_dataset_open(d, m->lesson->estimator->method, profiles, count, err);
     free(profiles);
     if (status != PL_OK) {
         free(truths);
@@ -285,7 +285,7 @@ static pl_status train_on(pl_trained **out, const material *m, const pl_dataset 
                   .valid = valid && valid->samples.count ? &valid->samples : NULL,
                   .progress = lesson->settings->progress ? tell : NULL,
                   .progress_context = (void *)lesson->settings}};
-    pl_status status = pl_trained_train(out, lesson->estimator->recipe->learner, &samples->samples,
+    pl_status status = pl_trained_train(out, lesson->estimator->method->learner, &samples->samples,
                                         &settings, err);
     if (status != PL_OK || m->bin == 0) return status;
     (*out)->extra[BIN] = m->bin;
@@ -314,14 +314,14 @@ static pl_status calibrate(pl_trained *trained, const pl_dataset *valid, pl_erro
 }
 
 static pl_status learn_target(pl_trained **out, material *m, pl_error *err) {
-    const pl_recipe *recipe = m->lesson->estimator->recipe;
+    const pl_method *method = m->lesson->estimator->method;
     const pl_train_settings *settings = m->lesson->settings;
-    double share = settings->hold_out >= 0 ? settings->hold_out : recipe->hold_out;
+    double share = settings->hold_out >= 0 ? settings->hold_out : method->hold_out;
     const char *more = settings->options ? settings->options : "";
-    size_t length = strlen(recipe->options) + strlen(more) + 2;
+    size_t length = strlen(method->options) + strlen(more) + 2;
     char *options = array(length, 1);
     if (!options) return no_memory(err);
-    snprintf(options, length, "%s%s%s", recipe->options, more[0] ? " " : "", more);
+    snprintf(options, length, "%s%s%s", method->options, more[0] ? " " : "", more);
     pl_dataset samples = {0}, valid = {0};
     pl_status status = PL_OK;
     if (share > 0) {
@@ -334,7 +334,7 @@ static pl_status learn_target(pl_trained **out, material *m, pl_error *err) {
     if (status == PL_OK) status = samples_of(&samples, m, 0, err);
     if (status == PL_OK) status = train_on(out, m, &samples, &valid, options, err);
     if (status == PL_OK && share > 0 && m->bin == 0) status = calibrate(*out, &valid, err);
-    if (status == PL_OK && share > 0 && recipe->refit) { /* the interval stays */
+    if (status == PL_OK && share > 0 && method->refit) { /* the interval stays */
         float below = (*out)->below, above = (*out)->above;
         pl_trained_close(out);
         pl_dataset_close(&samples);
@@ -349,7 +349,7 @@ static pl_status learn_target(pl_trained **out, material *m, pl_error *err) {
     pl_dataset_close(&valid);
     free(options);
     /* Of what the user gave, not of what stands before it. */
-    int64_t own = (int64_t)strlen(recipe->options) + 1;
+    int64_t own = (int64_t)strlen(method->options) + 1;
     if (status == PL_USAGE && err && strcmp(err->where, "options") == 0 && err->position >= own) {
         snprintf(err->where, sizeof err->where, "--set");
         err->position -= own;
@@ -368,17 +368,17 @@ static bool worth_learning(const pl_lesson *lesson, const pl_target *target) {
 
 pl_status pl_learn(pl_weights **out, const pl_lesson *lesson, pl_error *err) {
     *out = NULL;
-    const pl_recipe *recipe = lesson->estimator->recipe;
-    if (recipe->learn) return recipe->learn(out, lesson, err);
+    const pl_method *method = lesson->estimator->method;
+    if (method->learn) return method->learn(out, lesson, err);
     if (lesson->target && !pl_target_find(lesson->target))
         return pl_fail(err, PL_USAGE, "--target", -1,
                        "no target \"%s\"; there are memory, flops and flop-rate", lesson->target);
-    if (lesson->target && strcmp(lesson->target, "memory") != 0 && !recipe->compute)
+    if (lesson->target && strcmp(lesson->target, "memory") != 0 && !method->compute)
         return pl_fail(err, PL_USAGE, "--target", -1, "%s learns memory alone",
                        lesson->estimator->info.name);
     pl_weights *weights = pl_weights_new();
     pl_status status = weights ? PL_OK : no_memory(err);
-    for (size_t t = 0; status == PL_OK && t < (recipe->compute ? TARGETS : 1); t++) {
+    for (size_t t = 0; status == PL_OK && t < (method->compute ? TARGETS : 1); t++) {
         if (lesson->target ? strcmp(lesson->target, targets[t].name) != 0
                            : t > 0 && !worth_learning(lesson, &targets[t]))
             continue;
@@ -416,13 +416,13 @@ static void read_bins(pl_prediction *out, const pl_trained *t, const float *like
     out->high = (double)t->class_values[high] + bin;
 }
 
-pl_status pl_predict(pl_prediction *out, const pl_trained *trained, const pl_recipe *recipe,
+pl_status pl_predict(pl_prediction *out, const pl_trained *trained, const pl_method *method,
                      const pl_profile *profile, pl_error *err) {
     enum { FEW = 64 };
     *out = (pl_prediction){NAN, NAN, NAN};
     pl_dataset d;
     float few[FEW], *numbers = few;
-    pl_status status = pl_dataset_open(&d, recipe, &profile, 1, err);
+    pl_status status = pl_dataset_open(&d, method, &profile, 1, err);
     if (status != PL_OK) return status;
     if (trained->class_count > FEW) numbers = array(trained->class_count, sizeof *numbers);
     status = numbers ? pl_trained_predict(trained, &d.samples, numbers, err) : no_memory(err);
@@ -452,7 +452,7 @@ pl_status pl_estimate_learned(pl_report *report, const pl_subject *subject,
     for (size_t i = 0; i < weights->part_count; i++) {
         const pl_trained *part = weights->parts[i];
         pl_prediction p;
-        pl_status status = pl_predict(&p, part, estimator->recipe, subject->profile, err);
+        pl_status status = pl_predict(&p, part, estimator->method, subject->profile, err);
         if (status != PL_OK) return status;
         if (strcmp(part->target, "flops") == 0) {
             report->flops_per_step = p.value * 1e9;

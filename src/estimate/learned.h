@@ -28,8 +28,8 @@ typedef struct pl_dataset {
     int32_t *classes;
 } pl_dataset;
 
-/* Profiles as a recipe wants them; no targets yet. */
-pl_status pl_dataset_open(pl_dataset *out, const pl_recipe *recipe,
+/* Profiles as a method wants them; no targets yet. */
+pl_status pl_dataset_open(pl_dataset *out, const pl_method *method,
                           const pl_profile *const *profiles, size_t count, pl_error *err);
 void pl_dataset_close(pl_dataset *dataset);
 
@@ -55,7 +55,7 @@ typedef struct pl_prediction {
     double value, low, high;
 } pl_prediction;
 
-pl_status pl_predict(pl_prediction *out, const pl_trained *trained, const pl_recipe *recipe,
+pl_status pl_predict(pl_prediction *out, const pl_trained *trained, const pl_method *method,
                      const pl_profile *profile, pl_error *err);
 
 #endif

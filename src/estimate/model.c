@@ -1,10 +1,12 @@
 /* model: see model.h. Batch and sequence are named by the importer (a symbol's role) where the
- * export left them open; in a static graph they are the first two sizes of the first input. */
+ * export left them open; in a static graph they are the first two sizes of the first input. A
+ * recipe is built anew for each batch and sequence. */
 #include "estimate/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "import/graph_json.h"
 #include "import/import.h"
 
 const char *pl_version(void) {
@@ -74,22 +76,39 @@ static void describe(pl_model *model) {
         }
     }
     find_shape(g, &info->batch, &info->seq);
+    const pl_recipe *r = model->recipe;
+    if (!r) return;
+    info->batch = r->batch;
+    info->seq = r->seq;
+    info->symbols = model->symbols;
+    info->symbol_count = r->seq != PL_UNKNOWN ? 2 : 1;
+    model->symbols[0] = (pl_symbol){
+        .name = "batch", .hint = r->batch, .least = 1, .most = r->most_batch, .role = "batch"};
+    model->symbols[1] =
+        (pl_symbol){.name = "seq", .hint = r->seq, .least = 1, .most = r->most_seq, .role = "seq"};
 }
 
-static pl_status finish_open(pl_model **out, pl_graph *graph, const pl_model_settings *settings,
-                             pl_status status, pl_error *err) {
+static pl_status finish_open(pl_model **out, pl_imported *imported,
+                             const pl_model_settings *settings, pl_status status, pl_error *err) {
     *out = NULL;
     if (status != PL_OK) return status;
     pl_model *model = calloc(1, sizeof *model);
     if (!model) {
-        pl_graph_close(&graph);
+        pl_imported_close(imported);
         return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     }
-    model->graph = graph;
+    model->graph = imported->graph;
+    model->recipe = imported->recipe;
     if (settings)
         model->settings = *settings;
     else
         pl_model_settings_default(&model->settings);
+    const pl_recipe *r = model->recipe;
+    if (r) status = r->build(r, r->batch, r->seq, model->settings.memory_limit, &model->graph, err);
+    if (status != PL_OK) {
+        pl_model_close(&model);
+        return status;
+    }
     describe(model);
     *out = model;
     return PL_OK;
@@ -97,21 +116,22 @@ static pl_status finish_open(pl_model **out, pl_graph *graph, const pl_model_set
 
 pl_status pl_model_open(pl_model **out, const char *path, const pl_model_settings *settings,
                         pl_error *err) {
-    pl_graph *graph = NULL;
-    pl_status status = pl_import_file(&graph, path, settings, err);
-    return finish_open(out, graph, settings, status, err);
+    pl_imported imported;
+    pl_status status = pl_import_file(&imported, path, settings, err);
+    return finish_open(out, &imported, settings, status, err);
 }
 
 pl_status pl_model_open_memory(pl_model **out, const void *bytes, size_t size, const char *name,
                                const pl_model_settings *settings, pl_error *err) {
-    pl_graph *graph = NULL;
-    pl_status status = pl_import_memory(&graph, bytes, size, name, settings, err);
-    return finish_open(out, graph, settings, status, err);
+    pl_imported imported;
+    pl_status status = pl_import_memory(&imported, bytes, size, name, settings, err);
+    return finish_open(out, &imported, settings, status, err);
 }
 
 void pl_model_close(pl_model **model) {
     if (!model || !*model) return;
     pl_graph_close(&(*model)->graph);
+    pl_recipe_close(&(*model)->recipe);
     free(*model);
     *model = NULL;
 }
@@ -133,6 +153,28 @@ static pl_status refuse(pl_error *err, const char *option, const char *what, int
         what, (long long)has, strcmp(what, "batch") == 0 ? 0 : 1, what);
 }
 
+/* A size that the recipe can be built for. */
+static pl_status check_size(pl_error *err, const char *option, int64_t asked, int64_t most) {
+    if (asked >= 1 && asked <= most) return PL_OK;
+    return pl_fail(err, PL_USAGE, option, -1, "%lld is not between 1 and %lld", (long long)asked,
+                   (long long)most);
+}
+
+static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
+                           int64_t *batch, int64_t *seq, pl_error *err) {
+    const pl_recipe *r = model->recipe;
+    if (job->seq != PL_UNKNOWN && r->seq == PL_UNKNOWN)
+        return pl_fail(err, PL_USAGE, "--seq", -1, "this model has no sequence length to choose");
+    if (job->batch != PL_UNKNOWN) *batch = job->batch;
+    if (job->seq != PL_UNKNOWN) *seq = job->seq;
+    pl_status status = check_size(err, "--batch", *batch, r->most_batch);
+    if (status == PL_OK && *seq != PL_UNKNOWN) status = check_size(err, "--seq", *seq, r->most_seq);
+    if (status != PL_OK || (*batch == r->batch && *seq == r->seq)) return status;
+    status = r->build(r, *batch, *seq, model->settings.memory_limit, out, err);
+    *owned = status == PL_OK;
+    return status;
+}
+
 pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
                          int64_t *batch, int64_t *seq, pl_error *err) {
     const pl_graph *g = model->graph;
@@ -140,6 +182,7 @@ pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **ou
     *owned = false;
     *batch = model->info.batch;
     *seq = model->info.seq;
+    if (model->recipe) return build_for(model, job, out, owned, batch, seq, err);
     const pl_symbol *b = symbol_of_role(g, "batch"), *s = symbol_of_role(g, "seq");
     if (job->batch != PL_UNKNOWN && !b && job->batch != *batch)
         return refuse(err, "--batch", "batch", job->batch, *batch);
@@ -161,4 +204,25 @@ pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **ou
     *owned = status == PL_OK;
     free(values);
     return status;
+}
+
+pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, const pl_job *job,
+                           pl_error *err) {
+    *out = NULL;
+    *size = 0;
+    pl_graph *g = model->graph;
+    bool owned = false;
+    int64_t batch, seq;
+    bool asked = job && (model->recipe || job->batch != PL_UNKNOWN || job->seq != PL_UNKNOWN);
+    pl_status status = asked ? pl_model_graph(model, job, &g, &owned, &batch, &seq, err) : PL_OK;
+    if (status != PL_OK) return status;
+    pl_text text = {.arena = pl_arena_new(model->settings.memory_limit)};
+    if (text.arena) pl_graph_json_write(&text, g);
+    if (text.arena && !text.failed && (*out = malloc(text.length + 1))) {
+        memcpy(*out, text.text, text.length + 1);
+        *size = text.length;
+    }
+    pl_arena_free(&text.arena);
+    if (owned) pl_graph_close(&g);
+    return *out ? PL_OK : pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
 }

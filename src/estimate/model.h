@@ -2,16 +2,19 @@
 #ifndef PL_ESTIMATE_MODEL_H
 #define PL_ESTIMATE_MODEL_H
 
-#include "graph/graph.h"
+#include "graph/recipe.h"
 
 struct pl_model {
-    pl_graph *graph;
+    pl_graph *graph;      /* as the file has it; of a recipe, for the sizes it names */
+    pl_recipe *recipe;    /* NULL: the graph is all there is */
+    pl_symbol symbols[2]; /* of a recipe: batch and, where it has one, sequence */
     pl_model_info info;
     pl_model_settings settings;
 };
 
 /* The graph for a job's batch and sequence: the model's own (then *owned is false), or one bound to
- * the values asked for, to be closed. *batch, *seq: what it stands for, PL_UNKNOWN where not known.
+ * the values asked for or built for them, to be closed. *batch, *seq: what it stands for,
+ * PL_UNKNOWN where not known.
  */
 pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
                          int64_t *batch, int64_t *seq, pl_error *err);

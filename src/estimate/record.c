@@ -117,6 +117,36 @@ static void read_model(reader *r, pl_trial *trial) {
     trial->model = copy;
 }
 
+/* The whole of an object, as it stands. */
+static void read_raw(reader *r, const char **out) {
+    if (pl_json_peek(&r->json) != '{') {
+        pl_json_skip(&r->json);
+        return;
+    }
+    const char *from = r->json.at;
+    if (!pl_json_skip(&r->json)) return;
+    *out = pl_arena_string(r->arena, from, (size_t)(r->json.at - from));
+    r->no_memory |= !*out;
+}
+
+/* The task that an Auto class means; NULL: none that is known. */
+static const char *task_of(const char *class) {
+    static const char *const rows[][2] = {
+        {"AutoModelForCausalLM", "causal"},
+        {"AutoModelForMaskedLM", "masked"},
+        {"AutoModelForSeq2SeqLM", "seq2seq"},
+        {"AutoModelForSpeechSeq2Seq", "seq2seq"},
+        {"AutoModelForSequenceClassification", "classify"},
+        {"AutoModelForImageClassification", "classify"},
+        {"AutoModelForAudioClassification", "classify"},
+        {"AutoModelForTokenClassification", "tokens"},
+        {"AutoModel", "base"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i][0], class) == 0) return rows[i][1];
+    return NULL;
+}
+
 /* The next of a layer's three members is there. */
 static bool next_member(reader *r) {
     if (pl_json_item(&r->json)) return true;
@@ -149,7 +179,7 @@ static void read_job(reader *r, pl_measured *i) {
     pl_json_text key;
     pl_job *job = &i->job;
     pl_trial *trial = &i->facts;
-    const char *loss = "auto";
+    const char *loss = "auto", *class = "";
     if (!pl_json_object(&r->json)) return;
     const char *at = r->json.at;
     while (pl_json_key(&r->json, &key)) {
@@ -165,6 +195,10 @@ static void read_job(reader *r, pl_measured *i) {
             read_text(r, &trial->optimizer);
         else if (PL_JSON_IS(&key, "model"))
             read_model(r, trial);
+        else if (PL_JSON_IS(&key, "config"))
+            read_raw(r, &i->description);
+        else if (PL_JSON_IS(&key, "auto"))
+            read_text(r, &class);
         else if (PL_JSON_IS(&key, "batch"))
             read_bytes(r, &i->profile.job.batch);
         else if (PL_JSON_IS(&key, "seq"))
@@ -187,6 +221,8 @@ static void read_job(reader *r, pl_measured *i) {
             pl_json_skip(&r->json);
     }
     if (r->json.failure) return;
+    i->task = task_of(class);
+    if (!i->description && trial->model[0] == '{') i->description = trial->model; /* made up */
     if (trial->optimizer[0]) job->optimizer = trial->optimizer;
     if (trial->precision[0] && !pl_precision_parse(trial->precision, &job->precision))
         pl_json_fail_at(&r->json, at, "a precision that is known");

@@ -8,11 +8,10 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/utf8.h"
+#include "core/text.h"
 
 enum { MOST_WARNINGS = 16 };
 
@@ -73,167 +72,103 @@ void pl_report_close(pl_report **report) {
 
 /* ---- JSON ---- */
 
-/* Text that grows in an arena; text is NULL once memory is out, and stays so. */
-typedef struct writer {
-    pl_arena *arena;
-    char *text;
-    size_t length, capacity;
-    bool failed;
-} writer;
-
-static void put(writer *w, const char *bytes, size_t length) {
-    if (w->failed) return;
-    char *text = pl_arena_grow(w->arena, w->text, &w->capacity, w->length + length + 1, 1);
-    if (!text) {
-        w->failed = true;
-        return;
-    }
-    w->text = text;
-    memcpy(text + w->length, bytes, length);
-    w->length += length;
-    text[w->length] = '\0';
-}
-
-static void put_text(writer *w, const char *text) {
-    put(w, text, strlen(text));
-}
-
-static void put_format(writer *w, const char *format, ...) PL_PRINTF(2, 3);
-static void put_format(writer *w, const char *format, ...) {
-    char line[96];
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    if (length < 0 || (size_t)length >= sizeof line) {
-        w->failed = true;
-        return;
-    }
-    put(w, line, (size_t)length);
-}
-
-static void put_string(writer *w, const char *string) {
-    if (!string) {
-        put_text(w, "null");
-        return;
-    }
-    put_text(w, "\"");
-    const unsigned char *at = (const unsigned char *)string;
-    while (*at) {
-        size_t length = pl_utf8_length(at, PL_UTF8_MOST);
-        if (length == 0) {
-            put_text(w, "\\ufffd");
-            at++;
-        } else if (*at == '"' || *at == '\\') {
-            char escaped[2] = {'\\', (char)*at++};
-            put(w, escaped, 2);
-        } else if (*at < 0x20 || *at == 0x7f) {
-            put_format(w, "\\u%04x", (unsigned)*at++);
-        } else {
-            put(w, (const char *)at, length);
-            at += length;
-        }
-    }
-    put_text(w, "\"");
-}
-
 /* A count or bytes; what is negative is unknown. */
-static void put_number(writer *w, const char *key, int64_t value) {
-    put_text(w, key);
+static void put_number(pl_text *w, const char *key, int64_t value) {
+    pl_text_add(w, key);
     if (value < 0)
-        put_text(w, "null");
+        pl_text_add(w, "null");
     else
-        put_format(w, "%" PRId64, value);
+        pl_text_format(w, "%" PRId64, value);
 }
 
-static void put_real(writer *w, const char *key, double value) {
-    put_text(w, key);
+static void put_real(pl_text *w, const char *key, double value) {
+    pl_text_add(w, key);
     if (isfinite(value))
-        put_format(w, "%.4g", value);
+        pl_text_format(w, "%.4g", value);
     else
-        put_text(w, "null");
+        pl_text_add(w, "null");
 }
 
-static void put_strings(writer *w, const char *const *strings, size_t count) {
-    put_text(w, "[");
+static void put_strings(pl_text *w, const char *const *strings, size_t count) {
+    pl_text_add(w, "[");
     for (size_t i = 0; i < count; i++) {
-        if (i) put_text(w, ",");
-        put_string(w, strings[i]);
+        if (i) pl_text_add(w, ",");
+        pl_text_string(w, strings[i]);
     }
-    put_text(w, "]");
+    pl_text_add(w, "]");
 }
 
 static const char *boolean(bool value) {
     return value ? "true" : "false";
 }
 
-static void put_model(writer *w, const pl_report *report, const pl_model_info *info) {
-    put_text(w, "\"model\":{\"name\":");
-    put_string(w, info->name);
-    put_text(w, ",\"torch_version\":");
-    put_string(w, info->torch_version && info->torch_version[0] ? info->torch_version : NULL);
+static void put_model(pl_text *w, const pl_report *report, const pl_model_info *info) {
+    pl_text_add(w, "\"model\":{\"name\":");
+    pl_text_string(w, info->name);
+    pl_text_add(w, ",\"torch_version\":");
+    pl_text_string(w, info->torch_version && info->torch_version[0] ? info->torch_version : NULL);
     put_number(w, ",\"parameters\":", info->parameters);
     put_number(w, ",\"trainable\":", info->trainable);
     put_number(w, ",\"operators\":", info->operators);
     put_number(w, ",\"batch\":", report->batch);
     put_number(w, ",\"seq\":", report->seq);
-    put_text(w, ",\"unknown_operators\":");
+    pl_text_add(w, ",\"unknown_operators\":");
     put_strings(w, report->unknown_operators, report->unknown_count);
-    put_text(w, "}");
+    pl_text_add(w, "}");
 }
 
-static void put_memory(writer *w, const pl_report *report) {
+static void put_memory(pl_text *w, const pl_report *report) {
     put_number(w, "\"memory\":{\"peak_bytes\":", report->peak_bytes);
     put_number(w, ",\"low_bytes\":", report->low_bytes);
     put_number(w, ",\"high_bytes\":", report->high_bytes);
     /* Two decimals are more than is known of it; 0.95 must not become 0.94999999999999996. */
     if (isfinite(report->coverage))
-        put_format(w, ",\"coverage\":%.4g", report->coverage);
+        pl_text_format(w, ",\"coverage\":%.4g", report->coverage);
     else
-        put_text(w, ",\"coverage\":null");
+        pl_text_add(w, ",\"coverage\":null");
     put_number(w, ",\"allocated_bytes\":", report->allocated_bytes);
     put_number(w, ",\"reserved_bytes\":", report->reserved_bytes);
     put_number(w, ",\"overhead_bytes\":", report->overhead_bytes);
-    put_text(w, ",\"peak_phase\":");
-    put_string(w, pl_phase_name(report->peak_phase));
+    pl_text_add(w, ",\"peak_phase\":");
+    pl_text_string(w, pl_phase_name(report->peak_phase));
     put_number(w, ",\"peak_step\":", report->peak_step);
-    put_text(w, ",\"peak_operator\":");
-    put_string(w, report->peak_operator);
-    put_text(w, ",\"peak_module\":");
-    put_string(w, report->peak_module);
-    put_text(w, ",\"breakdown\":{");
+    pl_text_add(w, ",\"peak_operator\":");
+    pl_text_string(w, report->peak_operator);
+    pl_text_add(w, ",\"peak_module\":");
+    pl_text_string(w, report->peak_module);
+    pl_text_add(w, ",\"breakdown\":{");
     for (int kind = 0; kind < PL_KINDS; kind++) {
-        if (kind) put_text(w, ",");
-        put_string(w, pl_kind_name((pl_kind)kind));
+        if (kind) pl_text_add(w, ",");
+        pl_text_string(w, pl_kind_name((pl_kind)kind));
         put_number(w, ":", report->breakdown[kind]);
     }
-    put_text(w, "}}");
+    pl_text_add(w, "}}");
 }
 
 const char *pl_report_json(pl_report *report, const pl_model *model) {
-    writer w = {.arena = pl_report_arena(report)};
-    put_text(&w, "{\"schema\":1,");
+    pl_text w = {.arena = pl_report_arena(report)};
+    pl_text_add(&w, "{\"schema\":1,");
     put_model(&w, report, pl_model_describe(model));
-    put_text(&w, ",\"gpu\":{\"name\":");
-    put_string(&w, report->gpu->name);
-    put_text(&w, ",\"title\":");
-    put_string(&w, report->gpu->title);
+    pl_text_add(&w, ",\"gpu\":{\"name\":");
+    pl_text_string(&w, report->gpu->name);
+    pl_text_add(&w, ",\"title\":");
+    pl_text_string(&w, report->gpu->title);
     put_number(&w, ",\"capacity_bytes\":", report->gpu->capacity_bytes);
-    put_format(&w, ",\"calibrated\":%s},\"estimator\":", boolean(report->gpu->calibrated));
-    put_string(&w, report->estimator);
-    put_text(&w, ",");
+    pl_text_format(&w, ",\"calibrated\":%s},\"estimator\":", boolean(report->gpu->calibrated));
+    pl_text_string(&w, report->estimator);
+    pl_text_add(&w, ",");
     put_memory(&w, report);
-    put_format(&w, ",\"fits\":%s,\"out_of_memory\":%s", boolean(report->fits),
-               boolean(report->out_of_memory));
+    pl_text_format(&w, ",\"fits\":%s,\"out_of_memory\":%s", boolean(report->fits),
+                   boolean(report->out_of_memory));
     put_number(&w, ",\"retries\":", report->retries);
     put_number(&w, ",\"events\":", report->events);
     put_real(&w, ",\"compute\":{\"flops_per_step\":", report->flops_per_step);
     put_real(&w, ",\"flops_per_s\":", report->flop_rate);
-    put_text(&w, ",\"step_ms\":null}");
-    put_text(&w, ",\"utilization\":{\"smact\":null,\"smocc\":null,\"drama\":null}");
+    pl_text_add(&w, ",\"step_ms\":null}");
+    pl_text_add(&w, ",\"utilization\":{\"smact\":null,\"smocc\":null,\"drama\":null}");
     put_number(&w, ",\"elapsed_us\":", report->elapsed_us);
-    put_text(&w, ",\"warnings\":");
+    pl_text_add(&w, ",\"warnings\":");
     put_strings(&w, report->warnings, report->warning_count);
-    put_text(&w, "}");
+    pl_text_add(&w, "}");
     return w.failed ? NULL : w.text;
 }

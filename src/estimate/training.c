@@ -17,7 +17,7 @@ pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_setting
     if (!estimator)
         return pl_fail(err, PL_USAGE, settings->estimator, -1,
                        "no such estimator; `plimsoll estimators` lists them");
-    if (!estimator->recipe)
+    if (!estimator->method)
         return pl_fail(err, PL_USAGE, settings->estimator, -1,
                        "does not learn: there is nothing to train");
     if (settings->hold_out >= 0.9)

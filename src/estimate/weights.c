@@ -107,25 +107,25 @@ static pl_status check_names(const pl_scaled *learnt, size_t learnt_count, const
  * check their parts when they use them. */
 static pl_status check_part(const pl_trained *part, const pl_estimator *estimator, const char *path,
                             pl_error *err) {
-    const pl_recipe *recipe = estimator->recipe;
+    const pl_method *method = estimator->method;
     const char *name = estimator->info.name, *target = part->target;
-    if (recipe->learn) return PL_OK;
+    if (method->learn) return PL_OK;
     if (strcmp(target, "memory") != 0 &&
-        !(recipe->compute && (strcmp(target, "flops") == 0 || strcmp(target, "flop-rate") == 0)))
+        !(method->compute && (strcmp(target, "flops") == 0 || strcmp(target, "flop-rate") == 0)))
         return pl_fail(err, PL_INPUT, path, -1, "a target \"%s\", which %s does not learn", target,
                        name);
-    if (part->learner != recipe->learner)
+    if (part->learner != method->learner)
         return pl_fail(err, PL_INPUT, path, -1, "learnt by \"%s\", %s learns by \"%s\"",
-                       part->learner->name, name, recipe->learner->name);
-    if ((part->class_count > 0) != recipe->classifies)
+                       part->learner->name, name, method->learner->name);
+    if ((part->class_count > 0) != method->classifies)
         return pl_fail(err, PL_INPUT, path, -1, "%s, which %s is not",
-                       recipe->classifies ? "a regression" : "a classifier", name);
+                       method->classifies ? "a regression" : "a classifier", name);
     pl_status status =
-        check_names(part->columns, part->column_count, pl_feature_names(recipe->view),
-                    recipe->columns ? pl_feature_count(recipe->view) : 0, path, err);
+        check_names(part->columns, part->column_count, pl_feature_names(method->view),
+                    method->columns ? pl_feature_count(method->view) : 0, path, err);
     if (status != PL_OK) return status;
     return check_names(part->channels, part->channel_count, pl_channel_names(),
-                       recipe->steps ? pl_channel_count() : 0, path, err);
+                       method->steps ? pl_channel_count() : 0, path, err);
 }
 
 pl_status pl_weights_open(pl_weights **out, const char *path, pl_error *err) {
@@ -137,7 +137,7 @@ pl_status pl_weights_open(pl_weights **out, const char *path, pl_error *err) {
     pl_file_close(&file);
     const char *name = status == PL_OK ? (*out)->info.estimator : "";
     const pl_estimator *estimator = pl_estimator_named(name);
-    if (status == PL_OK && (!estimator || !estimator->recipe))
+    if (status == PL_OK && (!estimator || !estimator->method))
         status = pl_fail(err, PL_INPUT, path, -1,
                          "weights of an estimator \"%s\" that this version does not have", name);
     for (size_t i = 0; status == PL_OK && i < (*out)->part_count; i++)

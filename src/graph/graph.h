@@ -61,6 +61,7 @@ typedef struct pl_tensor {
     pl_role role;
     bool requires_grad;       /* as the file says; true of parameters only, in practice */
     bool persistent;          /* buffers: in the state dict */
+    bool keeps_type;          /* parameters: of this type whatever the job's precision */
     uint8_t dims;             /* 0 to PL_MAX_DIMS */
     int64_t *sizes, *strides; /* [dims]; strides in elements */
     int64_t offset;           /* in its storage, elements; files of PyTorch 2.6 always say 0 */

@@ -1,33 +1,97 @@
-/* import: see import.h. A zip archive is a .pt2; text that starts with '{' is a model.json. Left
- * out: every other format, which is refused with what was expected. */
+/* import: see import.h. A zip archive is a .pt2; of a JSON object the top-level keys tell, by the
+ * table below; the rest is asked of the readers one by one. Left out: endings of names, which say
+ * nothing. */
 #include "import/import.h"
 
+#include <string.h>
+
 #include "core/file.h"
+#include "import/graph_json.h"
+#include "import/hf.h"
+#include "import/json.h"
 #include "import/pt2.h"
 #include "import/zip.h"
 
-pl_status pl_import_memory(pl_graph **out, const void *bytes, size_t size, const char *name,
+void pl_imported_close(pl_imported *imported) {
+    pl_graph_close(&imported->graph);
+    pl_recipe_close(&imported->recipe);
+}
+
+/* ---- JSON objects ---- */
+
+typedef pl_status read_fn(pl_imported *out, const char *text, size_t size, const char *name,
+                          const pl_model_settings *settings, pl_error *err);
+
+static pl_status read_pt2(pl_imported *out, const char *text, size_t size, const char *name,
+                          const pl_model_settings *settings, pl_error *err) {
+    return pl_import_pt2_json(&out->graph, text, size, name, settings, err);
+}
+
+static pl_status read_hf(pl_imported *out, const char *text, size_t size, const char *name,
+                         const pl_model_settings *settings, pl_error *err) {
+    return pl_import_hf(&out->recipe, text, size, name, settings, err);
+}
+
+static pl_status read_graph(pl_imported *out, const char *text, size_t size, const char *name,
+                            const pl_model_settings *settings, pl_error *err) {
+    return pl_import_graph_json(&out->graph, text, size, name, settings, err);
+}
+
+/* The first row that has a key of the object holds; of several keys, that of the first row. */
+static const struct {
+    const char *key;
+    read_fn *read;
+    bool at_once; /* such files are long: what comes behind the key is not looked at */
+} keys[] = {
+    {"plimsoll_graph", read_graph, true}, {"graph_module", read_pt2, true},
+    {"schema_version", read_pt2, true},   {"model_type", read_hf, false},
+    {"architectures", read_hf, false},
+};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+static read_fn *reader_of(const char *text, size_t size) {
+    pl_json json;
+    pl_json_text key;
+    size_t best = KEYS;
+    pl_json_open(&json, text, size, PL_JSON_MAX_DEPTH);
+    if (!pl_json_object(&json)) return NULL;
+    while (pl_json_key(&json, &key)) {
+        for (size_t i = 0; i < best; i++)
+            if (pl_json_is(&key, keys[i].key, strlen(keys[i].key))) best = i;
+        if (best < KEYS && keys[best].at_once) break;
+        pl_json_skip(&json);
+    }
+    return best < KEYS ? keys[best].read : NULL;
+}
+
+/* ---- files ---- */
+
+static const char expected[] =
+    "expected a .pt2 archive of torch.export.save or its model.json, or a Hugging Face config.json";
+
+pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, const char *name,
                            const pl_model_settings *settings, pl_error *err) {
-    *out = NULL;
-    if (pl_zip_is(bytes, size)) return pl_import_pt2(out, bytes, size, name, settings, err);
+    *out = (pl_imported){0};
+    if (pl_zip_is(bytes, size)) return pl_import_pt2(&out->graph, bytes, size, name, settings, err);
     const char *text = bytes;
     size_t at = 0;
     while (at < size &&
            (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t'))
         at++;
-    if (at < size && text[at] == '{')
-        return pl_import_pt2_json(out, bytes, size, name, settings, err);
     if (at == size)
         return pl_fail(err, PL_INPUT, name, (int64_t)at, "expected a model; the file is empty");
-    return pl_fail(err, PL_INPUT, name, (int64_t)at,
-                   "expected a .pt2 archive of torch.export.save or its model.json; this is "
-                   "neither a zip archive "
-                   "nor a JSON object");
+    if (text[at] == '{') {
+        read_fn *read = reader_of(text, size);
+        /* An object of no kind that is known: the pt2 reader tells what is wrong with the text, or
+         * what a model.json would have. */
+        return (read ? read : read_pt2)(out, text, size, name, settings, err);
+    }
+    return pl_fail(err, PL_INPUT, name, (int64_t)at, "%s; this is neither", expected);
 }
 
-pl_status pl_import_file(pl_graph **out, const char *path, const pl_model_settings *settings,
+pl_status pl_import_file(pl_imported *out, const char *path, const pl_model_settings *settings,
                          pl_error *err) {
-    *out = NULL;
+    *out = (pl_imported){0};
     pl_file file;
     pl_status status =
         pl_file_open(&file, path, settings ? settings->memory_limit : (size_t)4 << 30, err);

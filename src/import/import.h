@@ -2,13 +2,21 @@
 #ifndef PL_IMPORT_IMPORT_H
 #define PL_IMPORT_IMPORT_H
 
-#include "graph/graph.h"
+#include "graph/recipe.h"
 
-/* Both: settings NULL for defaults; on failure *out is NULL. */
-pl_status pl_import_file(pl_graph **out, const char *path, const pl_model_settings *settings,
+/* What a file turned out to hold: one of these, the others NULL. */
+typedef struct pl_imported {
+    pl_graph *graph;   /* a forward pass as it was exported */
+    pl_recipe *recipe; /* a description that is built for each batch and sequence */
+} pl_imported;
+
+void pl_imported_close(pl_imported *imported);
+
+/* Both: settings NULL for defaults; on failure *out holds nothing. */
+pl_status pl_import_file(pl_imported *out, const char *path, const pl_model_settings *settings,
                          pl_error *err);
-/* bytes are not needed after the call. name: for messages, and the graph's name. */
-pl_status pl_import_memory(pl_graph **out, const void *bytes, size_t size, const char *name,
+/* bytes are not needed after the call. name: for messages, and the model's name. */
+pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, const char *name,
                            const pl_model_settings *settings, pl_error *err);
 
 #endif

@@ -73,7 +73,7 @@ static bool first_call(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     return true;
 }
 
-static void workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
+void pl_conv_workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
     const pl_tape_device *d = e->device;
     if (d->conv_native(conv)) return;
     e->tape->used_cudnn = e->tape->used_convolutions = true;
@@ -119,12 +119,12 @@ static void convolution_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_va
              *wc = format_copy(e, weight, conv->channels_last);
     if (fn->edges[0].wanted) {
         out[0] = new_in_format(e, (pl_dtype)x->dtype, x->dims, x->sizes, conv->channels_last);
-        workspace(e, conv, PL_CONV_BACKWARD_DATA);
+        pl_conv_workspace(e, conv, PL_CONV_BACKWARD_DATA);
     }
     if (fn->edges[1].wanted) {
         out[1] = new_in_format(e, (pl_dtype)weight->dtype, weight->dims, weight->sizes,
                                conv->channels_last);
-        workspace(e, conv, PL_CONV_BACKWARD_WEIGHT);
+        pl_conv_workspace(e, conv, PL_CONV_BACKWARD_WEIGHT);
     }
     if (fn->edge_count > 2 && fn->edges[2].wanted) {
         out[2] = pl_new_flat(e, (pl_dtype)grad->dtype, grad->sizes[1]);
@@ -156,7 +156,7 @@ void pl_run_convolution(pl_eager *e, const pl_node *node, const pl_operator *op)
                  *wc = format_copy(e, w, conv->channels_last);
         pl_value *result =
             new_in_format(e, (pl_dtype)x->dtype, shape->dims, shape->sizes, conv->channels_last);
-        workspace(e, conv, PL_CONV_FORWARD);
+        pl_conv_workspace(e, conv, PL_CONV_FORWARD);
         pl_drop(e, wc);
         pl_drop(e, xc);
         pl_value *inputs[3] = {x, w, v[2]};

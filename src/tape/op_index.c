@@ -17,7 +17,7 @@ static int64_t sort_bytes(int64_t n) {
 
 /* A table's gradient by sorted indices: equal indices form segments, summed in parts of at most ten
  * rows. */
-static pl_value *sorted_gradient(pl_eager *e, const pl_edge *edge, int64_t count) {
+pl_value *pl_sorted_gradient(pl_eager *e, const pl_edge *edge, int64_t count) {
     int64_t rows = edge->sizes[0], width = edge->dims > 1 ? edge->sizes[1] : 1;
     int64_t segments = count < rows ? count : rows, parts = segments + count / 10;
     uint8_t kind = e->kind;
@@ -58,7 +58,7 @@ static void embedding_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
                                                  : pl_new(e, (pl_dtype)grads[0]->dtype,
                                                           grads[0]->dims, grads[0]->sizes, NULL);
     out[0] = count <= 3072 ? pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL)
-                           : sorted_gradient(e, edge, count);
+                           : pl_sorted_gradient(e, edge, count);
     pl_drop(e, dense);
 }
 
@@ -91,7 +91,7 @@ static void bag_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
     if (fn->numbers[0] == BAG_MAX)
         out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
     else
-        out[0] = sorted_gradient(e, edge, fn->saved[0]->elements);
+        out[0] = pl_sorted_gradient(e, edge, fn->saved[0]->elements);
 }
 
 /* The result, each index's bag, each bag's size, and for max the winning rows. */
@@ -132,7 +132,7 @@ void pl_run_embedding_bag(pl_eager *e, const pl_node *node, const pl_operator *o
 
 /* index_put with accumulation: each index is wrapped and multiplied by its stride, products are
  * added to one linear index, which is sorted. */
-static void index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+void pl_index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
     int64_t count = 0;
@@ -180,7 +180,7 @@ void pl_run_index(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *x = pl_arg_at(e, node, 0);
     if (!x) return;
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)x->dtype, NULL);
-    pl_fn *fn = pl_fn_new(e, "IndexBackward0", index_backward, 1, &x, 1);
+    pl_fn *fn = pl_fn_new(e, "IndexBackward0", pl_index_backward, 1, &x, 1);
     if (fn) {
         save_indices(e, fn, node);
         pl_fn_output(fn, result, 0);

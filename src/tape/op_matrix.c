@@ -27,7 +27,7 @@ void pl_blas(pl_eager *e) {
     keep_workspace(e, e->device->cublas_bytes, "cublas workspace");
 }
 
-static void blas_lt(pl_eager *e) {
+void pl_blas_lt(pl_eager *e) {
     pl_blas(e);
     if (e->blas_lt) return;
     e->blas_lt = e->tape->used_blas_lt = true;
@@ -92,7 +92,7 @@ static pl_value *product(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) 
     pl_value *ca = operand_copy(e, a), *cb = operand_copy(e, b);
     bool lt = bias && bias->dims == 1 && a->sizes[0] > 1 && a->sizes[1] > 1 && b->sizes[1] > 1;
     if (lt)
-        blas_lt(e);
+        pl_blas_lt(e);
     else
         pl_blas(e);
     pl_drop(e, cb);

@@ -33,7 +33,7 @@ static bool channels_fastest(const pl_value *x) {
 }
 
 /* Partial sums of `values` numbers a channel, and the blocks' semaphores. */
-static void stage(pl_eager *e, const pl_value *x, int values) {
+void pl_norm_stage(pl_eager *e, const pl_value *x, int values) {
     int64_t channels = x->sizes[1], blocks = staged_blocks(x->elements / channels, channels);
     if (!channels_fastest(x) || blocks <= 1) return;
     uint8_t kind = e->kind;
@@ -88,7 +88,7 @@ static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
              *product = pl_new_flat(e, PL_DT_F32, channels);
     if (weight->wanted) out[BN_WEIGHT] = pl_new_flat(e, (pl_dtype)weight->dtype, channels);
     if (bias->wanted) out[BN_BIAS] = pl_new_flat(e, (pl_dtype)bias->dtype, channels);
-    stage(e, input, 2);
+    pl_norm_stage(e, input, 2);
     if (fn->edges[BN_INPUT].wanted) out[BN_INPUT] = pl_new_like(e, input, (pl_dtype)input->dtype);
     pl_drop(e, product);
     pl_drop(e, sum);
@@ -110,7 +110,7 @@ static pl_value *batch_norm(pl_eager *e, pl_value *x, pl_value *weight, pl_value
     bool cudnn = batch_norm_on_cudnn(x, weight, eps, training);
     pl_value *mean = pl_new_flat(e, PL_DT_F32, training ? channels : 0);
     pl_value *deviation = pl_new_flat(e, PL_DT_F32, training ? channels : 0);
-    if (training && !cudnn) stage(e, x, 4);
+    if (training && !cudnn) pl_norm_stage(e, x, 4);
     if (cudnn) e->tape->used_cudnn = true;
     pl_drop(e, copy);
     pl_value *inputs[3] = {x, weight, bias};

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/finetune.h"
+#include "tape/quantized.h"
+
 /* ---- one tensor ---- */
 
 pl_dtype pl_place_dtype(const pl_trainer *t, pl_dtype dtype) {
@@ -29,8 +32,9 @@ static void put(pl_trainer *t, int32_t id) {
     pl_eager *e = &t->e;
     const pl_tensor *tensor = &e->graph->tensors[id];
     e->what = tensor->path ? tensor->path : tensor->name;
-    pl_value *value =
-        pl_new(e, pl_place_dtype(t, tensor->dtype), tensor->dims, tensor->sizes, NULL);
+    pl_dtype dtype = tensor->keeps_type ? tensor->dtype : pl_place_dtype(t, tensor->dtype);
+    pl_value *value = pl_is_packed(tensor) ? pl_quantized_new(e, tensor)
+                                           : pl_new(e, dtype, tensor->dims, tensor->sizes, NULL);
     if (value->storage->block) e->tape->blocks[value->storage->block].tensor = id;
     e->env[id] = value;
     if (tensor->role != PL_ROLE_PARAMETER || !tensor->requires_grad ||

@@ -1,7 +1,7 @@
 /* adaboost: AdaBoost.R2 over regression trees (Drucker 1997). */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_adaboost,
     .columns = true,
     .options = "trees=100 depth=8",
@@ -16,5 +16,5 @@ const pl_estimator pl_estimator_adaboost = {
              .source = "paper 1 (arXiv 2510.20985), baseline",
              .leaves_out = "all that counts of layers do not show: what autograd saves, "
                            "workspaces, the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

@@ -1,7 +1,7 @@
 /* bigru-only: paper 1's network without its Transformer. */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_network,
     .columns = true,
     .options =
@@ -18,5 +18,5 @@ const pl_estimator pl_estimator_bigru_only = {
              .leaves_out =
                  "all that counts of layers do not show: what autograd saves, workspaces, "
                  "the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

@@ -3,7 +3,7 @@
  * does not give its training; this is ours. */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_network,
     .columns = true,
     .options =
@@ -23,5 +23,5 @@ const pl_estimator pl_estimator_bigru_transformer = {
                  "all that counts of layers do not show: what autograd saves, workspaces, "
                  "the allocator",
              .slow = true},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

@@ -2,7 +2,7 @@
  * one, 1 / 900 of its weights (docs/estimators.md). */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_network,
     .columns = true,
     .options =
@@ -19,5 +19,5 @@ const pl_estimator pl_estimator_bigru_transformer_light = {
              .leaves_out =
                  "all that counts of layers do not show: what autograd saves, workspaces, "
                  "the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

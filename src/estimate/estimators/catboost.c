@@ -2,7 +2,7 @@
  * (Prokhorenkova et al. 2018); our own. */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_symmetric,
     .columns = true,
     .options = "trees=600 depth=6 rate=0.06",
@@ -17,5 +17,5 @@ const pl_estimator pl_estimator_catboost = {
              .source = "paper 2 (Hu 2025), baseline",
              .leaves_out = "all that counts of layers do not show: what autograd saves, "
                            "workspaces, the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

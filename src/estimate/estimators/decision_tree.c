@@ -1,7 +1,7 @@
 /* decision-tree: one regression tree over the features of a profile. */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_tree,
     .columns = true,
     .options = "min_leaf=2",
@@ -16,5 +16,5 @@ const pl_estimator pl_estimator_decision_tree = {
              .source = "paper 1 (arXiv 2510.20985), baseline",
              .leaves_out = "all that counts of layers do not show: what autograd saves, "
                            "workspaces, the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

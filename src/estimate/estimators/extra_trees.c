@@ -1,7 +1,7 @@
 /* extra-trees: extremely randomised trees (Geurts et al. 2006). */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_forest,
     .columns = true,
     .options = "trees=100 extra=1 min_leaf=2 features=0.5",
@@ -16,5 +16,5 @@ const pl_estimator pl_estimator_extra_trees = {
              .source = "paper 2 (Hu 2025), baseline",
              .leaves_out = "all that counts of layers do not show: what autograd saves, "
                            "workspaces, the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

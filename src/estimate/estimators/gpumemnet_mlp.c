@@ -5,7 +5,7 @@
  * 0.99 (docs/estimators.md). */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_network,
     .columns = true,
     .view = PL_VIEW_COUNTS,
@@ -27,5 +27,5 @@ const pl_estimator pl_estimator_gpumemnet_mlp = {
              .leaves_out =
                  "all that counts of layers do not show: what autograd saves, workspaces, "
                  "the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

@@ -5,7 +5,7 @@
  * It learns log2 of the bytes' ratio to a guess, as the other regressions do. */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_network,
     .columns = true,
     .view = PL_VIEW_COUNTS,
@@ -26,5 +26,5 @@ const pl_estimator pl_estimator_gpumemnet_regression = {
              .leaves_out =
                  "all that counts of layers do not show: what autograd saves, workspaces, "
                  "the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

@@ -4,7 +4,7 @@
  * member has an encoder of its own, and soft labels as gpumemnet-mlp's. */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_network,
     .columns = true,
     .view = PL_VIEW_COUNTS,
@@ -31,5 +31,5 @@ const pl_estimator pl_estimator_gpumemnet_transformer = {
              .leaves_out =
                  "all that counts of layers do not show: what autograd saves, workspaces, "
                  "the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

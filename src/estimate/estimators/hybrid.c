@@ -49,7 +49,7 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     return status;
 }
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_leafwise,
     .options = "trees=150 rate=0.05 leaves=8 min_leaf=20 lambda=1 features=0.6 bagging=0.8",
     .learn = pl_hybrid_learn};
@@ -64,4 +64,4 @@ const pl_estimator pl_estimator_hybrid = {
                            "measured are sim's",
              .needs_graph = true},
     .estimate = estimate,
-    .recipe = &recipe};
+    .method = &method};

@@ -2,7 +2,7 @@
  * 2017); our own. */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_leafwise,
     .columns = true,
     .options = "trees=400 rate=0.05 min_leaf=5 features=0.5 loss=l1",
@@ -17,5 +17,5 @@ const pl_estimator pl_estimator_lightgbm = {
              .source = "paper 2 (Hu 2025), baseline",
              .leaves_out = "all that counts of layers do not show: what autograd saves, "
                            "workspaces, the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

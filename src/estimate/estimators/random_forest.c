@@ -1,7 +1,7 @@
 /* random-forest: bagged regression trees (Breiman 2001). */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_forest,
     .columns = true,
     .options = "trees=100 min_leaf=2 features=0.5",
@@ -16,5 +16,5 @@ const pl_estimator pl_estimator_random_forest = {
              .source = "paper 1 (arXiv 2510.20985), baseline",
              .leaves_out = "all that counts of layers do not show: what autograd saves, "
                            "workspaces, the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

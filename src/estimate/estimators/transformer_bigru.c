@@ -4,7 +4,7 @@
  * alone; without them it does not learn. */
 #include "estimate/estimator.h"
 
-static const pl_recipe recipe = {
+static const pl_method method = {
     .learner = &pl_learner_network,
     .columns = true,
     .options = "net=tokens:32,positions:512,attention:4:32:0:residual,layernorm,attention:4:32:0:"
@@ -23,5 +23,5 @@ const pl_estimator pl_estimator_transformer_bigru = {
              .leaves_out =
                  "all that counts of layers do not show: what autograd saves, workspaces, "
                  "the allocator"},
-    .recipe = &recipe,
+    .method = &method,
     .estimate = pl_estimate_learned};

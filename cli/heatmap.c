@@ -1,0 +1,84 @@
+/* heatmap: the table of a sweep as a picture. A cell's colour is the share of the card that its
+ * peak takes, from light to dark; one that does not fit is red and its text struck by a border, so
+ * that the picture reads without colours too. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "svg.h"
+#include "sweep.h"
+#include "text.h"
+
+enum { CELL_WIDE = 92, CELL_HIGH = 40, LEFT = 96, TOP = 96, RIGHT = 28, BOTTOM = 64 };
+
+/* Light to dark green up to the card's room; red beyond. */
+static void colour_of(char out[8], double share, bool fits) {
+    static const double light[3] = {236, 244, 236}, dark[3] = {64, 133, 88};
+    if (!fits) {
+        memcpy(out, "#e3a9a5", 8);
+        return;
+    }
+    double t = share < 0 ? 0 : share > 1 ? 1 : share;
+    int rgb[3];
+    for (int i = 0; i < 3; i++) rgb[i] = (int)(light[i] + (dark[i] - light[i]) * t + 0.5);
+    snprintf(out, 8, "#%02x%02x%02x", rgb[0] & 255, rgb[1] & 255, rgb[2] & 255);
+}
+
+static void draw_cell(FILE *out, const sweep_grid *g, size_t row, size_t column) {
+    const sweep_cell *c = &g->cells[row * g->seqs.count + column];
+    double x = LEFT + (double)column * CELL_WIDE, y = TOP + (double)row * CELL_HIGH;
+    double share = (double)c->peak_bytes / (double)g->gpu->capacity_bytes;
+    char colour[8];
+    colour_of(colour, share, c->fits);
+    svg_rect(out, x + 1, y + 1, CELL_WIDE - 2, CELL_HIGH - 2, colour);
+    if (!c->fits)
+        svg_line(out, x + 8, y + CELL_HIGH - 7, x + CELL_WIDE - 8, y + CELL_HIGH - 7, "#9b2f2a", 2,
+                 NULL);
+    const char *ink = c->fits && share > 0.7 ? "#ffffff" : SVG_INK;
+    svg_text(out, x + CELL_WIDE / 2.0, y + CELL_HIGH / 2.0 + 4, 12, SVG_MIDDLE, ink, false,
+             text_bytes(c->peak_bytes).text);
+}
+
+static void draw_legend(FILE *out, const sweep_grid *g, double y) {
+    char colour[8], text[96];
+    double x = LEFT;
+    for (int i = 0; i <= 10; i++, x += 16) {
+        colour_of(colour, i / 10.0, true);
+        svg_rect(out, x, y, 16, 12, colour);
+    }
+    snprintf(text, sizeof text, "0 to 100 %% of %s", text_bytes(g->gpu->capacity_bytes).text);
+    svg_text(out, x + 8, y + 11, 12, SVG_START, SVG_INK, false, text);
+    colour_of(colour, 0, false);
+    svg_rect(out, LEFT, y + 20, 16, 12, colour);
+    svg_text(out, LEFT + 24, y + 31, 12, SVG_START, SVG_INK, false, "does not fit");
+}
+
+int heatmap_write(const char *path, const sweep_grid *g) {
+    FILE *out = fopen(path, "w");
+    if (!out) return complain(PL_INPUT, "%s: %s", path, strerror(errno));
+    double wide = LEFT + (double)g->seqs.count * CELL_WIDE + RIGHT,
+           high = TOP + (double)g->batches.count * CELL_HIGH + BOTTOM;
+    if (wide < 460) wide = 460;
+    char title[300], label[48];
+    snprintf(title, sizeof title, "%.120s: peak memory on %s", g->model, g->gpu->title);
+    svg_begin(out, (int)wide, (int)high, title);
+    svg_text(out, 24, 36, 17, SVG_START, SVG_INK, true, title);
+    svg_text(out, LEFT, TOP - 30, 12, SVG_START, SVG_FAINT, false,
+             g->has_seq ? "sequence length" : "");
+    svg_text(out, LEFT - 12, TOP - 10, 12, SVG_END, SVG_FAINT, false, "batch");
+    for (size_t k = 0; k < g->seqs.count && g->has_seq; k++) {
+        snprintf(label, sizeof label, "%" PRId64, g->seqs.numbers[k]);
+        svg_text(out, LEFT + ((double)k + 0.5) * CELL_WIDE, TOP - 10, 12, SVG_MIDDLE, SVG_INK,
+                 false, label);
+    }
+    for (size_t row = 0; row < g->batches.count; row++) {
+        snprintf(label, sizeof label, "%" PRId64, g->batches.numbers[row]);
+        svg_text(out, LEFT - 12, TOP + ((double)row + 0.5) * CELL_HIGH + 4, 12, SVG_END, SVG_INK,
+                 false, g->has_batch ? label : "-");
+        for (size_t k = 0; k < g->seqs.count; k++) draw_cell(out, g, row, k);
+    }
+    draw_legend(out, g, high - BOTTOM + 18);
+    svg_end(out);
+    return svg_close(out, path);
+}

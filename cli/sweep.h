@@ -1,0 +1,23 @@
+/* sweep: estimates over several batches and sequence lengths. */
+#ifndef CLI_SWEEP_H
+#define CLI_SWEEP_H
+
+#include "options.h"
+
+typedef struct sweep_cell {
+    int64_t peak_bytes, low_bytes, high_bytes; /* low and high below 0: the estimator has none */
+    bool fits, out_of_memory;
+} sweep_cell;
+
+typedef struct sweep_grid {
+    const char *model; /* its name */
+    const pl_gpu *gpu;
+    number_list batches, seqs; /* rows and columns, at least one each */
+    bool has_batch, has_seq;   /* the model has such a dimension */
+    sweep_cell *cells;         /* [batches.count * seqs.count] */
+} sweep_grid;
+
+/* The grid as a picture; 0, or complains and returns an exit code. */
+int heatmap_write(const char *path, const sweep_grid *grid);
+
+#endif

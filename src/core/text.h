@@ -1,0 +1,23 @@
+/* text: text that grows in an arena, for JSON and other things written whole. */
+#ifndef PL_CORE_TEXT_H
+#define PL_CORE_TEXT_H
+
+#include "core/arena.h"
+#include "core/error.h"
+
+/* Filled with the arena alone. text is NULL while nothing was put, and ends in a 0 that length does
+ * not count; once memory is out, failed is set and stays so. */
+typedef struct pl_text {
+    pl_arena *arena;
+    char *text;
+    size_t length, capacity;
+    bool failed;
+} pl_text;
+
+void pl_text_put(pl_text *w, const char *bytes, size_t length);
+void pl_text_add(pl_text *w, const char *text);
+void pl_text_format(pl_text *w, const char *format, ...) PL_PRINTF(2, 3); /* up to 95 bytes */
+/* A JSON string with its quotes, or null; bytes that are no UTF-8 become U+FFFD. */
+void pl_text_string(pl_text *w, const char *string);
+
+#endif

@@ -1,0 +1,104 @@
+/* decoder: the blocks of decoders of Llama's plan: norms, attention with rotary positions,
+ * feed-forward layers and experts. A family is a row that says which of them it has (llama.c). */
+#ifndef PL_IMPORT_FAMILIES_DECODER_H
+#define PL_IMPORT_FAMILIES_DECODER_H
+
+#include "import/hf.h"
+
+typedef enum pl_norm_kind {
+    PL_NORM_RMS,       /* weight * (x in float32, normalised).to(x's type) */
+    PL_NORM_RMS_FLOAT, /* (weight * x in float32).to(x's type): OLMo 2 */
+    PL_NORM_RMS_ONE,   /* (x in float32) * (1 + weight): Gemma */
+    PL_NORM_LAYER,     /* nn.LayerNorm */
+    PL_NORM_BARE,      /* layer norm in float32 without weights: OLMo */
+    PL_NORM_MEAN,      /* layer norm by hand, in float32, no bias: Cohere */
+} pl_norm_kind;
+
+typedef enum pl_wiring {
+    PL_WIRING_PRE,      /* x + f(norm(x)) */
+    PL_WIRING_POST,     /* x + norm(f(x)) */
+    PL_WIRING_SANDWICH, /* x + norm(f(norm(x))) */
+    PL_WIRING_PARALLEL, /* x + attention(norm(x)) + mlp(norm(x)) */
+} pl_wiring;
+
+typedef enum pl_mlp_kind {
+    PL_MLP_GATED, /* down(act(gate(x)) * up(x)) */
+    PL_MLP_FUSED, /* gate and up in one matrix: Phi 3 */
+    PL_MLP_PLAIN, /* c_proj(act(c_fc(x))): StarCoder 2 */
+    PL_MLP_EXPERTS,
+} pl_mlp_kind;
+
+typedef enum pl_qk_norm {
+    PL_QK_NONE,
+    PL_QK_VIEW,  /* of each head, before the transpose: Qwen 3 */
+    PL_QK_HEADS, /* of each head, after it: Gemma 3 */
+    PL_QK_WHOLE, /* of all heads at once: OLMo 2 */
+} pl_qk_norm;
+
+typedef enum pl_window {
+    PL_WINDOW_NONE,
+    PL_WINDOW_ALL,       /* sliding_window, where there is one, holds for every layer */
+    PL_WINDOW_LAST,      /* from max_window_layers on, where use_sliding_window: Qwen */
+    PL_WINDOW_ALTERNATE, /* every second layer, the first included: Gemma 2 */
+    PL_WINDOW_PATTERN,   /* all but each sixth: Gemma 3 */
+} pl_window;
+
+/* What a family has; keys name what its config says, NULL: it does not. */
+typedef struct pl_decoder {
+    const char *model_type;
+    const char *package, *prefix; /* transformers.models.PACKAGE.modeling_PACKAGE.PREFIXAttention */
+    pl_norm_kind norm;
+    const char *eps;
+    pl_wiring wiring;
+    pl_mlp_kind mlp;
+    pl_qk_norm qk;
+    pl_window window;
+    bool tied; /* tie_word_embeddings, where the file does not say */
+    bool fused_qkv;
+    const char *qkv_bias, *out_bias, *mlp_bias; /* keys; "" : always; NULL: never */
+    bool scaled_embedding;                      /* times sqrt(hidden_size), a buffer */
+    bool multipliers;  /* granite's embedding_multiplier, residual_multiplier, logits_scaling */
+    bool logit_scale;  /* cohere's */
+    bool caps;         /* attn_logit_softcapping, final_logit_softcapping */
+    bool eager_only;   /* sdpa is not supported */
+    bool float_rotary; /* cos and sin stay float32 */
+    bool two_rotaries; /* of sliding and of full layers */
+    bool some_without_rotary; /* no_rope_layers */
+    double rotary_share; /* partial_rotary_factor, where the file does not say; 0: no such thing */
+    bool dropouts;       /* residual dropout modules: Phi 3 */
+    bool mlp_dropouts;   /* nn.functional.dropout behind both blocks: StarCoder 2 */
+    bool one_dropout;    /* a module behind the feed-forward block alone: StableLM */
+} pl_decoder;
+
+/* Sizes and module types, read once a build. */
+typedef struct pl_decoding {
+    pl_hf *m;
+    const pl_decoder *plan;
+    int64_t width, inner, heads, kv_heads, head_dim, rotary_dim, layers;
+    double eps, attention_dropout, residual_dropout, scale, cap, multiplier;
+    const char *act;
+    bool qkv_bias, out_bias, mlp_bias, parallel;
+    int64_t window; /* of sliding layers; 0: none */
+    const char *attention_type, *mlp_type, *layer_type, *norm_type, *experts_type;
+    /* tensors shared by the layers; [0] of full attention, [1] of sliding */
+    int32_t mask[2], cos[2], sin[2];
+    /* experts */
+    int64_t experts, chosen, expert_inner, shared_inner; /* shared_inner 0: no shared expert */
+} pl_decoding;
+
+/* "transformers.models.llama.modeling_llama.Llama" and what follows. */
+const char *pl_decoder_type(pl_decoding *d, const char *what);
+void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan);
+bool pl_decoder_slides(pl_decoding *d, int64_t layer);
+
+int32_t pl_decoder_norm(pl_decoding *d, const char *name, int32_t x);
+/* Masks that eager mode makes: PL_NONE where the kernel needs none. */
+int32_t pl_decoder_mask(pl_decoding *d, bool sliding);
+int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x);
+
+/* experts.c */
+void pl_decoder_read_experts(pl_decoding *d);
+bool pl_decoder_has_experts(pl_decoding *d, int64_t layer);
+int32_t pl_decoder_experts(pl_decoding *d, int32_t x);
+
+#endif

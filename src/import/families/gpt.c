@@ -1,0 +1,636 @@
+/* gpt: decoder-only models before and beside Llama: the skeleton that all share (embedding, blocks,
+ * last norm, heads), and the pages of gpt2, gpt_bigcode and opt, whose positions are learnt; the
+ * others are in gpt_more.c and gpt_old.c.
+ *
+ * Rules: transformers 5.22, models/FAMILY/modeling_FAMILY.py, with use_cache off and no
+ * attention_mask, as a training loop over packed sequences calls them. Lines of code are shortened
+ * to what names a value.
+ *
+ * Left out: cross attention, caches, OPT's layerdrop (no layer is dropped). */
+#include "import/families/gpt.h"
+
+#include <math.h>
+
+/* ---- what all share ---- */
+
+void pl_gpt_enter(pl_gpt *g, const char *name, const char *class) {
+    pl_module_enter(g->b, name,
+                    pl_build_text(g->b, "transformers.models.%s.modeling_%s.%s%s",
+                                  g->is->model_type, g->is->model_type, g->is->stem, class));
+    pl_line(g->b, "");
+}
+
+int32_t pl_gpt_embedding(pl_gpt *g, const char *name, int64_t rows, int64_t width, int32_t indices,
+                         int64_t padding, int32_t *weight) {
+    pl_module_enter(g->b, name, "torch.nn.modules.sparse.Embedding");
+    *weight = pl_build_parameter(g->b, "weight", PL_SIZES(rows, width));
+    int32_t x = pl_aten_embedding(g->b, *weight, indices, padding);
+    pl_module_leave(g->b);
+    return x;
+}
+
+void pl_gpt_positions(pl_gpt *g) {
+    pl_line(g->b, "position_ids = arange + past_seen_tokens");
+    int32_t x = pl_aten_scalar(g->b, "aten.add.Tensor", pl_aten_arange(g->b, g->seq), 0);
+    pl_line(g->b, "position_ids = position_ids.unsqueeze(0)");
+    g->positions = pl_aten_unsqueeze(g->b, x, 0);
+}
+
+int32_t pl_gpt_mask(pl_gpt *g, bool as_float) {
+    pl_builder *b = g->b;
+    pl_line(b, "causal_mask = create_causal_mask()");
+    int32_t q = pl_aten_scalar(b, "aten.add.Tensor", pl_aten_arange(b, g->seq), 0);
+    int32_t k = pl_aten_scalar(b, "aten.add.Tensor", pl_aten_arange(b, g->seq), 0);
+    q = pl_aten_view(b, q, PL_SIZES(1, 1, g->seq, 1));
+    k = pl_aten_view(b, k, PL_SIZES(1, 1, 1, g->seq));
+    int32_t mask = pl_aten_binary(b, "aten.le.Tensor", k, q);
+    mask = pl_aten_expand(b, mask, PL_SIZES(g->batch, -1, g->seq, g->seq));
+    if (!as_float) return mask;
+    int32_t zero = pl_aten_make(b, "aten.zeros.default", g->m->dtype, 0, NULL, 0);
+    pl_call(b, "aten.where.ScalarOther");
+    pl_call_tensor(b, "condition", mask);
+    pl_call_tensor(b, "self", zero);
+    pl_call_float(b, "other", -3.4028234663852886e+38);
+    return pl_call_result(b, g->m->dtype, PL_SIZES(g->batch, 1, g->seq, g->seq));
+}
+
+int32_t pl_gpt_like(pl_gpt *g, int32_t x, int32_t like) {
+    const pl_tensor *t = pl_built(g->b, x);
+    pl_dtype dtype = pl_built(g->b, like)->dtype;
+    pl_call(g->b, "aten.to.other");
+    pl_call_tensor(g->b, "self", x);
+    pl_call_tensor(g->b, "other", like);
+    return pl_call_result(g->b, dtype, t->dims, t->sizes);
+}
+
+int32_t pl_gpt_heads(pl_gpt *g, int32_t x, int64_t heads) {
+    x = pl_aten_view(g->b, x, PL_SIZES(g->batch, g->seq, heads, -1));
+    return pl_aten_transpose(g->b, x, 1, 2);
+}
+
+/* repeat_kv: [batch, kv_heads, seq, d] to as many heads as there are queries. */
+static int32_t repeat_heads(pl_gpt *g, int32_t x) {
+    if (g->kv_heads == g->heads) return x;
+    int64_t d = pl_built_size(g->b, x, -1), times = g->heads / g->kv_heads;
+    x = pl_aten_unsqueeze(g->b, x, 2);
+    x = pl_aten_expand(g->b, x, PL_SIZES(g->batch, g->kv_heads, times, g->seq, d));
+    return pl_aten_reshape(g->b, x, PL_SIZES(g->batch, g->heads, g->seq, d));
+}
+
+int32_t pl_gpt_attend(pl_gpt *g, int32_t q, int32_t k, int32_t v, double scale, bool upcast) {
+    pl_builder *b = g->b;
+    int32_t y;
+    pl_line(b, "attn_output, attn_weights = attention_interface()");
+    if (g->m->attn != PL_ATTN_EAGER) {
+        y = pl_aten_attention(b, q, k, v, PL_NONE, g->attn_dropout, g->seq > 1, scale,
+                              g->kv_heads != g->heads);
+        y = pl_aten_contiguous(b, pl_aten_transpose(b, y, 1, 2));
+    } else {
+        k = repeat_heads(g, k);
+        v = repeat_heads(g, v);
+        int32_t w = pl_aten_matmul(b, q, pl_aten_transpose(b, k, -1, -2));
+        w = pl_aten_add(b, pl_aten_scalar(b, "aten.mul.Tensor", w, scale), g->mask);
+        w = pl_aten_softmax(b, w, -1, upcast ? PL_DT_F32 : PL_DT_UNKNOWN);
+        w = pl_aten_dropout(b, pl_gpt_like(g, w, upcast ? q : v), g->attn_dropout);
+        y = pl_aten_transpose(b, pl_aten_matmul(b, w, v), 1, 2);
+        if (upcast) y = pl_aten_contiguous(b, y);
+    }
+    pl_line(b, "attn_output = attn_output.reshape()");
+    return pl_aten_reshape(b, y, PL_SIZES(g->batch, g->seq, -1));
+}
+
+/* rotate_half: the halves change places, one of them negated. */
+int32_t pl_gpt_rotate(pl_gpt *g, int32_t x, int32_t cos, int32_t sin) {
+    pl_builder *b = g->b;
+    int64_t half = pl_built_size(b, x, -1) / 2;
+    int32_t straight = pl_aten_mul(b, x, cos);
+    int32_t x1 = pl_aten_slice(b, x, 3, 0, half);
+    int32_t x2 = pl_aten_slice(b, x, 3, half, INT64_MAX);
+    x2 = pl_aten_unary(b, "aten.neg.default", x2);
+    int32_t turned = pl_aten_cat(b, 2, (int32_t[]){x2, x1}, -1);
+    return pl_aten_add(b, straight, pl_aten_mul(b, turned, sin));
+}
+
+int32_t pl_gpt_mlp(pl_gpt *g, int32_t x, const char *first, const char *act, const char *second) {
+    pl_line(g->b, "hidden_states = first(hidden_states)");
+    x = pl_hf_linear(g->m, first, x, g->inner, true);
+    pl_line(g->b, "hidden_states = act(hidden_states)");
+    x = pl_hf_activation(g->m, act, g->act, x);
+    pl_line(g->b, "hidden_states = second(hidden_states)");
+    return pl_hf_linear(g->m, second, x, g->hidden, true);
+}
+
+/* ---- heads ---- */
+
+/* The logits of each sample's last token that is no padding: [batch, seq, n] to [batch, n]. */
+static int32_t pool(pl_gpt *g, int32_t ids, int32_t logits) {
+    pl_builder *b = g->b;
+    int64_t pad = pl_hf_pad(g->m);
+    if (pad < 0) { /* of one sample alone: more are refused by transformers */
+        pl_line(b, "pooled_logits = logits[arange, -1]");
+        return pl_aten_select(b, logits, 1, g->seq - 1);
+    }
+    pl_line(b, "non_pad_mask = input_ids != pad_token_id");
+    int32_t mask = pl_aten_scalar(b, "aten.ne.Scalar", ids, (double)pad);
+    mask = pl_aten_to(b, mask, PL_DT_I32);
+    pl_line(b, "token_indices = arange");
+    pl_call(b, "aten.arange.default");
+    pl_call_int(b, "end", g->seq);
+    pl_call_dtype(b, "dtype", PL_DT_I32);
+    int32_t at = pl_call_result(b, PL_DT_I32, PL_SIZES(g->seq));
+    pl_line(b, "last_non_pad_token = (token_indices * non_pad_mask).argmax(-1)");
+    at = pl_aten_mul(b, at, mask);
+    pl_call(b, "aten.argmax.default");
+    pl_call_tensor(b, "self", at);
+    pl_call_int(b, "dim", -1);
+    at = pl_call_result(b, PL_DT_I64, PL_SIZES(g->batch));
+    pl_line(b, "pooled_logits = logits[arange, last_non_pad_token]");
+    int32_t rows = pl_aten_arange(b, g->batch);
+    return pl_aten_index(b, logits, 2, (int32_t[]){rows, at});
+}
+
+static void head(pl_gpt *g, int32_t ids, int32_t x) {
+    pl_hf *m = g->m;
+    pl_builder *b = g->b;
+    switch (m->task) {
+    case PL_TASK_CAUSAL:
+        pl_line(b, "logits = lm_head(hidden_states)");
+        if (pl_hf_bool(m, "tie_word_embeddings", g->is->tied))
+            x = pl_hf_tied_linear(m, "lm_head", x, g->table, g->vocab, g->is->head_bias);
+        else
+            x = pl_hf_linear(m, "lm_head", x, g->vocab, g->is->head_bias);
+        pl_hf_causal_loss(m, x);
+        return;
+    case PL_TASK_CLASSIFY:
+        pl_line(b, "logits = score(hidden_states)");
+        x = pl_hf_linear(m, "score", x, pl_hf_labels(m), false);
+        pl_hf_classification_loss(m, pool(g, ids, x));
+        return;
+    case PL_TASK_TOKENS:
+        pl_line(b, "hidden_states = dropout(hidden_states)");
+        x = pl_hf_dropout(
+            m, "dropout", x,
+            pl_hf_float(m, "classifier_dropout|hidden_dropout", g->is->classifier_dropout));
+        pl_line(b, "logits = classifier(hidden_states)");
+        x = pl_hf_linear(m, g->is->tokens, x, pl_hf_labels(m), true);
+        pl_hf_token_loss(m, x);
+        return;
+    default: pl_build_output(b, x);
+    }
+}
+
+/* ---- the whole model ---- */
+
+static void read_config(pl_gpt *g) {
+    pl_hf *m = g->m;
+    g->vocab = pl_hf_need(m, "vocab_size");
+    g->hidden = pl_hf_need(m, "n_embd|hidden_size|n_embed");
+    g->layers = pl_hf_layers(m, "n_layer|num_hidden_layers|num_layers");
+    g->heads = pl_hf_need(m, "n_head|num_attention_heads|num_heads");
+    g->kv_heads = g->heads;
+    g->inner = pl_hf_int(m, "n_inner|intermediate_size|ffn_dim|ffn_hidden_size", 4 * g->hidden);
+    g->eps = pl_hf_float(m, "layer_norm_epsilon|layer_norm_eps", 1e-5);
+    if (g->heads < 1 || g->hidden % g->heads != 0) {
+        pl_hf_refuse(m, "n_head|num_attention_heads|num_heads", "not a divisor of the width %lld",
+                     (long long)g->hidden);
+        g->heads = g->kv_heads = 1;
+    }
+    g->head_dim = g->hidden / g->heads;
+    g->scale = 1 / sqrt((double)g->head_dim);
+    g->bias = true;
+    if (g->is->read) g->is->read(g);
+}
+
+static const char *head_class(const pl_gpt *g) {
+    switch (g->m->task) {
+    case PL_TASK_CAUSAL: return g->is->causal;
+    case PL_TASK_CLASSIFY: return "ForSequenceClassification";
+    case PL_TASK_TOKENS: return "ForTokenClassification";
+    default: return "Model";
+    }
+}
+
+void pl_gpt_build(pl_hf *m, const pl_gpt_layout *layout) {
+    pl_gpt state = {.m = m,
+                    .b = m->b,
+                    .is = layout,
+                    .batch = m->batch,
+                    .seq = m->seq,
+                    .mask = PL_NONE,
+                    .alibi = PL_NONE,
+                    .positions = PL_NONE};
+    pl_gpt *g = &state;
+    pl_builder *b = m->b;
+    read_config(g);
+    if (pl_build_failed(b)) return;
+    bool headed = m->task != PL_TASK_BASE;
+    pl_gpt_enter(g, "", head_class(g));
+    if (headed)
+        pl_module_children(
+            b, pl_build_text(b, "%s lm_head dropout %s score", layout->base, layout->tokens));
+    int32_t ids = pl_hf_input_ids(m);
+    if (headed) pl_gpt_enter(g, layout->base, "Model");
+    if (layout->decoder) pl_gpt_enter(g, layout->decoder, "Decoder");
+    pl_module_children(b, layout->children);
+    int32_t x = layout->embed(g, ids);
+    for (g->layer = 0; g->layer < g->layers && !pl_build_failed(b); g->layer++) {
+        pl_gpt_enter(g, pl_build_text(b, "%s.%lld", layout->blocks, (long long)g->layer),
+                     layout->block);
+        x = layout->run(g, x);
+        pl_module_leave(b);
+    }
+    x = layout->last(g, x);
+    if (layout->decoder) pl_module_leave(b);
+    if (headed) pl_module_leave(b);
+    head(g, ids, x);
+    pl_module_leave(b);
+}
+
+int32_t pl_gpt_last(pl_gpt *g, int32_t x) {
+    pl_line(g->b, "hidden_states = last_norm(hidden_states)");
+    x = pl_hf_layer_norm(g->m, g->is->norm, x, g->eps, true);
+    if (!g->is->last_view) return x;
+    pl_line(g->b, "hidden_states = hidden_states.view(output_shape)");
+    return pl_aten_view(g->b, x, PL_SIZES(-1, g->seq, g->hidden));
+}
+
+/* ---- gpt2, gpt_bigcode: learnt positions, one product for queries, keys and values ---- */
+
+static void read_gpt2(pl_gpt *g) {
+    g->embed_dropout = pl_hf_float(g->m, "embd_pdrop", 0.1);
+    g->attn_dropout = pl_hf_float(g->m, "attn_pdrop", 0.1);
+    g->dropout = pl_hf_float(g->m, "resid_pdrop", 0.1);
+    g->act = pl_hf_string(g->m, "activation_function", "gelu_new");
+    if (!pl_hf_bool(g->m, "scale_attn_weights", true)) g->scale = 1;
+}
+
+static void read_bigcode(pl_gpt *g) {
+    read_gpt2(g);
+    g->act = pl_hf_string(g->m, "activation_function", "gelu_pytorch_tanh");
+    if (pl_hf_bool(g->m, "multi_query", true)) g->kv_heads = 1;
+}
+
+static int32_t embed_gpt2(pl_gpt *g, int32_t ids) {
+    pl_builder *b = g->b;
+    int32_t table;
+    pl_line(b, "input_ids = input_ids.view()");
+    ids = pl_aten_view(b, ids, PL_SIZES(-1, g->seq));
+    pl_line(b, "inputs_embeds = wte(input_ids)");
+    int32_t x = pl_gpt_embedding(g, "wte", g->vocab, g->hidden, ids, -1, &g->table);
+    pl_gpt_positions(g);
+    pl_line(b, "position_embeds = wpe(position_ids)");
+    int64_t rows = pl_hf_int(g->m, "n_positions|max_position_embeddings", 1024);
+    int32_t p = pl_gpt_embedding(g, "wpe", rows, g->hidden, g->positions, -1, &table);
+    pl_line(b, "hidden_states = inputs_embeds + position_embeds");
+    x = pl_aten_add(b, x, p);
+    if (!g->is->conv1d) /* gpt_bigcode's own mask, which nothing uses */
+        pl_build_buffer(b, "bias", PL_DT_BOOL, false, PL_SIZES(rows, rows));
+    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, true);
+    pl_line(b, "hidden_states = drop(hidden_states)");
+    return pl_hf_dropout(g->m, "drop", x, g->embed_dropout);
+}
+
+/* transformers' Conv1D: a linear layer whose weight [in, out] is not transposed. */
+static int32_t conv1d(pl_gpt *g, const char *name, int32_t x, int64_t out) {
+    pl_builder *b = g->b;
+    int64_t in = pl_built_size(b, x, -1);
+    pl_module_enter(b, name, "transformers.pytorch_utils.Conv1D");
+    int32_t weight = pl_build_parameter(b, "weight", PL_SIZES(in, out));
+    int32_t bias = pl_build_parameter(b, "bias", PL_SIZES(out));
+    pl_line(b, "x = addmm(bias, x, weight)");
+    x = pl_aten_addmm(b, bias, pl_aten_view(b, x, PL_SIZES(-1, in)), weight);
+    pl_line(b, "x = x.view(size_out)");
+    x = pl_aten_view(b, x, PL_SIZES(g->batch, g->seq, out));
+    pl_module_leave(b);
+    return x;
+}
+
+static int32_t attention_gpt2(pl_gpt *g, int32_t x) {
+    pl_builder *b = g->b;
+    int32_t qkv[3];
+    double scale = g->scale;
+    if (pl_hf_bool(g->m, "scale_attn_by_inverse_layer_idx", false)) scale /= (double)(g->layer + 1);
+    pl_gpt_enter(g, "attn", "Attention");
+    pl_module_children(b, "c_attn c_proj attn_dropout resid_dropout");
+    pl_line(b, "query_states, key_states, value_states = c_attn(hidden_states).split()");
+    x = conv1d(g, "c_attn", x, 3 * g->hidden);
+    pl_aten_split(b, x, 3, (int64_t[]){g->hidden, g->hidden, g->hidden}, 2, qkv);
+    pl_line(b, "key_states = key_states.view().transpose(1, 2)");
+    qkv[1] = pl_gpt_heads(g, qkv[1], g->heads);
+    pl_line(b, "value_states = value_states.view().transpose(1, 2)");
+    qkv[2] = pl_gpt_heads(g, qkv[2], g->heads);
+    pl_line(b, "query_states = query_states.view().transpose(1, 2)");
+    qkv[0] = pl_gpt_heads(g, qkv[0], g->heads);
+    x = pl_gpt_attend(g, qkv[0], qkv[1], qkv[2], scale, false);
+    pl_line(b, "attn_output = c_proj(attn_output)");
+    x = conv1d(g, "c_proj", x, g->hidden);
+    pl_line(b, "attn_output = resid_dropout(attn_output)");
+    x = pl_hf_dropout(g->m, "resid_dropout", x, g->dropout);
+    pl_module_leave(b);
+    return x;
+}
+
+static int32_t attention_bigcode(pl_gpt *g, int32_t x) {
+    pl_builder *b = g->b;
+    int64_t kv = g->kv_heads * g->head_dim;
+    int32_t q, k, v, parts[3];
+    pl_gpt_enter(g, "attn", "Attention");
+    pl_module_children(b, "c_attn c_proj attn_dropout resid_dropout");
+    pl_line(b, g->kv_heads == 1 ? "query, key, value = (c_attn(hidden_states).split())"
+                                : "query, key, value = (c_attn(hidden_states).view().split())");
+    x = pl_hf_linear(g->m, "c_attn", x, g->hidden + 2 * kv, true);
+    if (g->kv_heads == 1) {
+        x = pl_aten_unsqueeze(b, x, 1);
+        pl_aten_split(b, x, 3, (int64_t[]){g->hidden, kv, kv}, 3, parts);
+        q = parts[0], k = parts[1], v = parts[2];
+        pl_line(b, "query = query.view().transpose(1, 2)");
+        q = pl_gpt_heads(g, q, g->heads);
+    } else {
+        x = pl_aten_view(b, x, PL_SIZES(g->batch, g->seq, g->heads, 3 * g->head_dim));
+        x = pl_aten_transpose(b, x, 1, 2);
+        pl_aten_split(b, x, 3, (int64_t[]){g->head_dim, g->head_dim, g->head_dim}, 3, parts);
+        q = parts[0], k = parts[1], v = parts[2];
+    }
+    x = pl_gpt_attend(g, q, k, v, g->scale, true);
+    pl_line(b, "attn_output = c_proj(attn_output)");
+    x = pl_hf_linear(g->m, "c_proj", x, g->hidden, true);
+    pl_line(b, "attn_output = resid_dropout(attn_output)");
+    x = pl_hf_dropout(g->m, "resid_dropout", x, g->dropout);
+    pl_module_leave(b);
+    return x;
+}
+
+static int32_t block_gpt2(pl_gpt *g, int32_t x) {
+    pl_builder *b = g->b;
+    bool conv = g->is->conv1d;
+    pl_module_children(b, "ln_1 attn ln_2 mlp");
+    pl_line(b, "hidden_states = ln_1(hidden_states)");
+    int32_t y = pl_hf_layer_norm(g->m, "ln_1", x, g->eps, true);
+    y = conv ? attention_gpt2(g, y) : attention_bigcode(g, y);
+    pl_line(b, "hidden_states = attn_output + residual");
+    x = pl_aten_add(b, y, x);
+    pl_line(b, "hidden_states = ln_2(hidden_states)");
+    y = pl_hf_layer_norm(g->m, "ln_2", x, g->eps, true);
+    pl_gpt_enter(g, "mlp", "MLP");
+    pl_module_children(b, "c_fc c_proj act dropout");
+    if (conv) {
+        pl_line(b, "hidden_states = c_fc(hidden_states)");
+        y = conv1d(g, "c_fc", y, g->inner);
+        pl_line(b, "hidden_states = act(hidden_states)");
+        y = pl_hf_activation(g->m, "act", g->act, y);
+        pl_line(b, "hidden_states = c_proj(hidden_states)");
+        y = conv1d(g, "c_proj", y, g->hidden);
+    } else {
+        y = pl_gpt_mlp(g, y, "c_fc", "act", "c_proj");
+    }
+    pl_line(b, "hidden_states = dropout(hidden_states)");
+    y = pl_hf_dropout(g->m, "dropout", y, g->dropout);
+    pl_module_leave(b);
+    pl_line(b, "hidden_states = residual + feed_forward_hidden_states");
+    return pl_aten_add(b, x, y);
+}
+
+/* ---- opt: learnt positions behind an offset of two, dropout by function ---- */
+
+static void read_opt(pl_gpt *g) {
+    g->act = pl_hf_string(g->m, "activation_function", "relu");
+    g->dropout = pl_hf_float(g->m, "dropout", 0.1);
+    g->attn_dropout = pl_hf_float(g->m, "attention_dropout", 0);
+    g->bias = pl_hf_bool(g->m, "enable_bias", true);
+    g->eps = 1e-5; /* nn.LayerNorm's own */
+}
+
+static int64_t width_opt(pl_gpt *g) {
+    int64_t width = pl_hf_int(g->m, "word_embed_proj_dim", g->hidden);
+    return width > 0 ? width : g->hidden;
+}
+
+static int32_t embed_opt(pl_gpt *g, int32_t ids) {
+    pl_builder *b = g->b;
+    int32_t table;
+    int64_t width = width_opt(g);
+    pl_line(b, "input_ids = input_ids.view()");
+    ids = pl_aten_view(b, ids, PL_SIZES(-1, g->seq));
+    pl_line(b, "inputs_embeds = embed_tokens(input_ids)");
+    int32_t x = pl_gpt_embedding(g, "embed_tokens", g->vocab, width, ids,
+                                 pl_hf_has(g->m, "pad_token_id") ? pl_hf_pad(g->m) : 1, &g->table);
+    pl_line(b, "position_attention_mask = ones()");
+    int32_t ones = pl_aten_make(b, "aten.ones.default", PL_DT_F32, PL_SIZES(g->batch, g->seq), 1);
+    pl_line(b, "position_ids = cumsum(position_attention_mask, dim=1)");
+    int32_t p = pl_aten_cumsum(b, ones, 1);
+    pl_line(b, "position_ids = (position_ids * position_attention_mask - 1).long()");
+    p = pl_aten_scalar(b, "aten.sub.Tensor", pl_aten_mul(b, p, ones), 1);
+    p = pl_aten_to(b, p, PL_DT_I64);
+    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, true);
+    pl_line(b, "pos_embeds = embed_positions(position_ids)");
+    pl_gpt_enter(g, "embed_positions", "LearnedPositionalEmbedding");
+    pl_line(b, "return super().forward(position_ids + self.offset)");
+    p = pl_aten_scalar(b, "aten.add.Tensor", p, 2);
+    table = pl_build_parameter(
+        b, "weight", PL_SIZES(pl_hf_int(g->m, "max_position_embeddings", 2048) + 2, g->hidden));
+    p = pl_aten_embedding(b, table, p, -1);
+    pl_module_leave(b);
+    if (width != g->hidden) {
+        pl_line(b, "inputs_embeds = project_in(inputs_embeds)");
+        x = pl_hf_linear(g->m, "project_in", x, g->hidden, false);
+    }
+    pl_line(b, "hidden_states = inputs_embeds + pos_embeds");
+    return pl_aten_add(b, x, p);
+}
+
+static int32_t norm_opt(pl_gpt *g, const char *name, int32_t x) {
+    if (pl_hf_bool(g->m, "layer_norm_elementwise_affine", true))
+        return pl_hf_layer_norm(g->m, name, x, g->eps, true);
+    pl_module_enter(g->b, name, "torch.nn.modules.normalization.LayerNorm");
+    x = pl_aten_layer_norm(g->b, x, 1, PL_NONE, PL_NONE, g->eps);
+    pl_module_leave(g->b);
+    return x;
+}
+
+static int32_t attention_opt(pl_gpt *g, int32_t x) {
+    pl_builder *b = g->b;
+    pl_gpt_enter(g, "self_attn", "Attention");
+    pl_module_children(b, "k_proj v_proj q_proj out_proj");
+    pl_line(b, "query_states = q_proj(hidden_states) * scaling");
+    int32_t q = pl_hf_linear(g->m, "q_proj", x, g->hidden, g->bias);
+    q = pl_aten_scalar(b, "aten.mul.Tensor", q, g->scale);
+    pl_line(b, "query_states = query_states.view().transpose(1, 2)");
+    q = pl_gpt_heads(g, q, g->heads);
+    pl_line(b, "key_states = k_proj(hidden_states)");
+    int32_t k = pl_hf_linear(g->m, "k_proj", x, g->hidden, g->bias);
+    pl_line(b, "value_states = v_proj(hidden_states)");
+    int32_t v = pl_hf_linear(g->m, "v_proj", x, g->hidden, g->bias);
+    pl_line(b, "key_states = key_states.view().transpose(1, 2)");
+    k = pl_gpt_heads(g, k, g->heads);
+    pl_line(b, "value_states = value_states.view().transpose(1, 2)");
+    v = pl_gpt_heads(g, v, g->heads);
+    x = pl_gpt_attend(g, q, k, v, 1, true);
+    pl_line(b, "attn_output = out_proj(attn_output)");
+    x = pl_hf_linear(g->m, "out_proj", x, g->hidden, g->bias);
+    pl_module_leave(b);
+    return x;
+}
+
+static int32_t block_opt(pl_gpt *g, int32_t x) {
+    pl_builder *b = g->b;
+    bool before = pl_hf_bool(g->m, "do_layer_norm_before", true);
+    pl_module_children(b, "self_attn activation_fn self_attn_layer_norm fc1 fc2 final_layer_norm");
+    int32_t y = x;
+    if (before) {
+        pl_line(b, "hidden_states = self_attn_layer_norm(hidden_states)");
+        y = norm_opt(g, "self_attn_layer_norm", y);
+    }
+    y = attention_opt(g, y);
+    pl_line(b, "hidden_states = dropout(hidden_states)");
+    y = pl_aten_dropout(b, y, g->dropout);
+    pl_line(b, "hidden_states = residual + hidden_states");
+    x = pl_aten_add(b, x, y);
+    if (!before) {
+        pl_line(b, "hidden_states = self_attn_layer_norm(hidden_states)");
+        x = norm_opt(g, "self_attn_layer_norm", x);
+    }
+    pl_line(b, "hidden_states = hidden_states.reshape()");
+    x = pl_aten_reshape(b, x, PL_SIZES(-1, g->hidden));
+    y = x;
+    if (before) {
+        pl_line(b, "hidden_states = final_layer_norm(hidden_states)");
+        y = norm_opt(g, "final_layer_norm", y);
+    }
+    pl_line(b, "hidden_states = fc1(hidden_states)");
+    y = pl_hf_linear(g->m, "fc1", y, g->inner, g->bias);
+    pl_line(b, "hidden_states = activation_fn(hidden_states)");
+    y = pl_hf_activation(g->m, "activation_fn", g->act, y);
+    pl_line(b, "hidden_states = fc2(hidden_states)");
+    y = pl_hf_linear(g->m, "fc2", y, g->hidden, g->bias);
+    pl_line(b, "hidden_states = dropout(hidden_states) # second");
+    y = pl_aten_dropout(b, y, g->dropout);
+    pl_line(b, "hidden_states = (residual + hidden_states).view()");
+    x = pl_aten_view(b, pl_aten_add(b, x, y), PL_SIZES(g->batch, g->seq, g->hidden));
+    if (before) return x;
+    pl_line(b, "hidden_states = final_layer_norm(hidden_states)");
+    return norm_opt(g, "final_layer_norm", x);
+}
+
+static int32_t last_opt(pl_gpt *g, int32_t x) {
+    if (pl_hf_bool(g->m, "do_layer_norm_before", true) &&
+        !pl_hf_bool(g->m, "_remove_final_layer_norm", false)) {
+        pl_line(g->b, "hidden_states = final_layer_norm(hidden_states)");
+        x = norm_opt(g, "final_layer_norm", x);
+    }
+    if (width_opt(g) != g->hidden) {
+        pl_line(g->b, "hidden_states = project_out(hidden_states)");
+        x = pl_hf_linear(g->m, "project_out", x, width_opt(g), false);
+    }
+    return x;
+}
+
+/* ---- rows ---- */
+
+static const pl_gpt_layout gpt2 = {
+    .model_type = "gpt2",
+    .stem = "GPT2",
+    .causal = "LMHeadModel",
+    .base = "transformer",
+    .children = "wte wpe drop h ln_f",
+    .blocks = "h",
+    .block = "Block",
+    .norm = "ln_f",
+    .tokens = "classifier",
+    .tied = true,
+    .last_view = true,
+    .conv1d = true,
+    .classifier_dropout = 0.1,
+    .read = read_gpt2,
+    .embed = embed_gpt2,
+    .run = block_gpt2,
+    .last = pl_gpt_last,
+};
+
+static const pl_gpt_layout bigcode = {
+    .model_type = "gpt_bigcode",
+    .stem = "GPTBigCode",
+    .causal = "ForCausalLM",
+    .base = "transformer",
+    .children = "wte wpe drop h ln_f",
+    .blocks = "h",
+    .block = "Block",
+    .norm = "ln_f",
+    .tokens = "classifier",
+    .tied = true,
+    .last_view = true,
+    .classifier_dropout = 0.1,
+    .read = read_bigcode,
+    .embed = embed_gpt2,
+    .run = block_gpt2,
+    .last = pl_gpt_last,
+};
+
+static const pl_gpt_layout opt = {
+    .model_type = "opt",
+    .stem = "OPT",
+    .causal = "ForCausalLM",
+    .base = "model",
+    .decoder = "decoder",
+    .children = "embed_tokens embed_positions project_out project_in final_layer_norm layers",
+    .blocks = "layers",
+    .block = "DecoderLayer",
+    .norm = "final_layer_norm",
+    .tokens = "classifier",
+    .tied = true,
+    .read = read_opt,
+    .embed = embed_opt,
+    .run = block_opt,
+    .last = last_opt,
+};
+
+static void build_gpt2(pl_hf *m) {
+    pl_gpt_build(m, &gpt2);
+}
+
+static void build_bigcode(pl_hf *m) {
+    pl_gpt_build(m, &bigcode);
+}
+
+static void build_opt(pl_hf *m) {
+    pl_gpt_build(m, &opt);
+}
+
+static void build_neox(pl_hf *m) {
+    pl_gpt_build(m, &pl_gpt_neox);
+}
+
+static void build_phi(pl_hf *m) {
+    pl_gpt_build(m, &pl_gpt_phi);
+}
+
+static void build_bloom(pl_hf *m) {
+    pl_gpt_build(m, &pl_gpt_bloom);
+}
+
+static void build_falcon(pl_hf *m) {
+    pl_gpt_build(m, &pl_gpt_falcon);
+}
+
+#define HEADS  (1u << PL_TASK_CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_BASE)
+#define TOKENS (1u << PL_TASK_TOKENS)
+#define ROW(type, heads, function)                                                                 \
+    {                                                                                              \
+        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
+        .version = "5.22"                                                                          \
+    }
+#define LEARNT(type, heads, function, key)                                                         \
+    {                                                                                              \
+        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
+        .version = "5.22", .learnt_positions = true, .positions = key                              \
+    }
+
+const pl_hf_family pl_hf_gpt[] = {
+    LEARNT("gpt2", HEADS | TOKENS, build_gpt2, "n_positions|max_position_embeddings"),
+    LEARNT("gpt_bigcode", HEADS | TOKENS, build_bigcode, "n_positions|max_position_embeddings"),
+    LEARNT("opt", HEADS, build_opt, "max_position_embeddings"),
+    ROW("gpt_neox", HEADS | TOKENS, build_neox),
+    ROW("phi", HEADS | TOKENS, build_phi),
+    ROW("bloom", HEADS | TOKENS, build_bloom),
+    ROW("falcon", HEADS | TOKENS, build_falcon),
+    {0},
+};

@@ -1,0 +1,371 @@
+/* llama: Llama and the decoders built on its plan, a row each. decoder.c has the blocks.
+ *
+ * Rules: transformers 5.22, models/<package>/modeling_<package>.py; rows by its modular_*.py, which
+ * say what a model changes. Heads: causal, sequence and token classification (modeling_layers.py),
+ * none.
+ *
+ * Left out: output_router_logits' extra loss (small), Gemma 3's images. */
+#include <math.h>
+#include <string.h>
+
+#include "import/families/decoder.h"
+
+static const pl_decoder decoders[] = {
+    {.model_type = "llama",
+     .package = "llama",
+     .prefix = "Llama",
+     .eps = "rms_norm_eps",
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .mlp_bias = "mlp_bias"},
+    {.model_type = "mistral",
+     .package = "mistral",
+     .prefix = "Mistral",
+     .eps = "rms_norm_eps",
+     .window = PL_WINDOW_ALL},
+    {.model_type = "mixtral",
+     .package = "mixtral",
+     .prefix = "Mixtral",
+     .eps = "rms_norm_eps",
+     .window = PL_WINDOW_ALL,
+     .mlp = PL_MLP_EXPERTS},
+    {.model_type = "qwen2",
+     .package = "qwen2",
+     .prefix = "Qwen2",
+     .eps = "rms_norm_eps",
+     .qkv_bias = "",
+     .window = PL_WINDOW_LAST},
+    {.model_type = "qwen2_moe",
+     .package = "qwen2_moe",
+     .prefix = "Qwen2Moe",
+     .eps = "rms_norm_eps",
+     .qkv_bias = "",
+     .window = PL_WINDOW_LAST,
+     .mlp = PL_MLP_EXPERTS},
+    {.model_type = "qwen3",
+     .package = "qwen3",
+     .prefix = "Qwen3",
+     .eps = "rms_norm_eps",
+     .qk = PL_QK_VIEW,
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .window = PL_WINDOW_LAST},
+    {.model_type = "qwen3_moe",
+     .package = "qwen3_moe",
+     .prefix = "Qwen3Moe",
+     .eps = "rms_norm_eps",
+     .qk = PL_QK_VIEW,
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .window = PL_WINDOW_LAST,
+     .mlp = PL_MLP_EXPERTS},
+    {.model_type = "gemma",
+     .package = "gemma",
+     .prefix = "Gemma",
+     .norm = PL_NORM_RMS_ONE,
+     .eps = "rms_norm_eps",
+     .tied = true,
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .scaled_embedding = true},
+    {.model_type = "gemma2",
+     .package = "gemma2",
+     .prefix = "Gemma2",
+     .norm = PL_NORM_RMS_ONE,
+     .eps = "rms_norm_eps",
+     .wiring = PL_WIRING_SANDWICH,
+     .window = PL_WINDOW_ALTERNATE,
+     .tied = true,
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .scaled_embedding = true,
+     .caps = true,
+     .eager_only = true},
+    {.model_type = "gemma3_text",
+     .package = "gemma3",
+     .prefix = "Gemma3",
+     .norm = PL_NORM_RMS_ONE,
+     .eps = "rms_norm_eps",
+     .wiring = PL_WIRING_SANDWICH,
+     .qk = PL_QK_HEADS,
+     .window = PL_WINDOW_PATTERN,
+     .tied = true,
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .scaled_embedding = true,
+     .caps = true,
+     .two_rotaries = true},
+    {.model_type = "phi3",
+     .package = "phi3",
+     .prefix = "Phi3",
+     .eps = "rms_norm_eps",
+     .mlp = PL_MLP_FUSED,
+     .window = PL_WINDOW_ALL,
+     .fused_qkv = true,
+     .rotary_share = 1,
+     .dropouts = true},
+    {.model_type = "granite",
+     .package = "granite",
+     .prefix = "Granite",
+     .eps = "rms_norm_eps",
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .mlp_bias = "mlp_bias",
+     .multipliers = true},
+    {.model_type = "olmo",
+     .package = "olmo",
+     .prefix = "Olmo",
+     .norm = PL_NORM_BARE,
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .float_rotary = true},
+    {.model_type = "olmo2",
+     .package = "olmo2",
+     .prefix = "Olmo2",
+     .norm = PL_NORM_RMS_FLOAT,
+     .eps = "rms_norm_eps",
+     .wiring = PL_WIRING_POST,
+     .qk = PL_QK_WHOLE,
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .float_rotary = true},
+    {.model_type = "smollm3",
+     .package = "smollm3",
+     .prefix = "SmolLM3",
+     .eps = "rms_norm_eps",
+     .window = PL_WINDOW_LAST,
+     .tied = true,
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .mlp_bias = "mlp_bias",
+     .some_without_rotary = true},
+    {.model_type = "starcoder2",
+     .package = "starcoder2",
+     .prefix = "Starcoder2",
+     .norm = PL_NORM_LAYER,
+     .eps = "norm_epsilon",
+     .mlp = PL_MLP_PLAIN,
+     .window = PL_WINDOW_ALL,
+     .tied = true,
+     .qkv_bias = "use_bias",
+     .out_bias = "use_bias",
+     .mlp_bias = "use_bias",
+     .mlp_dropouts = true},
+    {.model_type = "cohere",
+     .package = "cohere",
+     .prefix = "Cohere",
+     .norm = PL_NORM_MEAN,
+     .eps = "layer_norm_eps",
+     .wiring = PL_WIRING_PARALLEL,
+     .tied = true,
+     .qkv_bias = "attention_bias",
+     .out_bias = "attention_bias",
+     .logit_scale = true},
+    {.model_type = "stablelm",
+     .package = "stablelm",
+     .prefix = "StableLm",
+     .norm = PL_NORM_LAYER,
+     .eps = "layer_norm_eps",
+     .qkv_bias = "use_qkv_bias",
+     .rotary_share = 0.25,
+     .one_dropout = true},
+};
+
+/* ---- the model ---- */
+
+/* [B,S] to [B,S,width]; *weight: for a head that is tied to it. */
+static int32_t embed(pl_decoding *d, int32_t ids, int32_t *weight) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    bool scaled = d->plan->scaled_embedding;
+    int64_t rows = pl_hf_need(m, "vocab_size");
+    pl_module_enter(b, "embed_tokens",
+                    scaled ? pl_decoder_type(d, "TextScaledWordEmbedding")
+                           : "torch.nn.modules.sparse.Embedding");
+    *weight = pl_build_parameter(b, "weight", PL_SIZES(rows, d->width));
+    if (scaled) pl_line(b, "return embedding * self.embed_scale.to(self.weight.dtype)");
+    int32_t x = pl_aten_embedding(b, *weight, ids, pl_hf_pad(m));
+    if (scaled) {
+        int32_t scale = pl_build_buffer(b, "embed_scale", PL_DT_F32, false, 0, NULL);
+        x = pl_aten_mul(b, x, pl_aten_to(b, scale, m->dtype));
+    }
+    pl_module_leave(b);
+    if (!d->plan->multipliers) return x;
+    pl_line(b, "2: inputs_embeds = inputs_embeds * self.embedding_multiplier");
+    return pl_aten_scalar(b, "aten.mul.Tensor", x, pl_hf_float(m, "embedding_multiplier", 1));
+}
+
+static void rotary(pl_decoding *d, int32_t position_ids) {
+    pl_hf *m = d->m;
+    const char *type = pl_decoder_type(d, "RotaryEmbedding");
+    pl_dtype like = d->plan->float_rotary ? PL_DT_UNKNOWN : m->dtype;
+    if (!d->plan->two_rotaries) {
+        pl_hf_rotary(m, "rotary_emb", type, d->rotary_dim, position_ids, like, &d->cos[0],
+                     &d->sin[0]);
+        d->cos[1] = d->cos[0];
+        d->sin[1] = d->sin[0];
+        return;
+    }
+    static const char *const names[] = {"full_attention_", "sliding_attention_"};
+    for (int i = 0; i < 2; i++) {
+        pl_module_enter(m->b, "rotary_emb", type);
+        pl_hf_rotary_of(m, names[i], d->rotary_dim, position_ids, like, &d->cos[i], &d->sin[i]);
+        pl_module_leave(m->b);
+    }
+}
+
+static int32_t body(pl_decoding *d, const char *name, int32_t ids, int32_t *weight) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    pl_module_enter(b, name, pl_decoder_type(d, d->plan->two_rotaries ? "TextModel" : "Model"));
+    pl_module_children(b, "embed_tokens layers norm rotary_emb");
+    pl_line(b, "inputs_embeds = self.embed_tokens(input_ids)");
+    int32_t x = embed(d, ids, weight);
+    pl_line(b, "1: position_ids = torch.arange(");
+    int32_t position_ids = pl_aten_arange(b, m->seq);
+    position_ids = pl_aten_scalar(b, "aten.add.Tensor", position_ids, 0);
+    pl_line(b, "2: position_ids = position_ids.unsqueeze(0)");
+    position_ids = pl_aten_unsqueeze(b, position_ids, 0);
+    bool full = false, sliding = false;
+    for (int64_t i = 0; i < d->layers; i++) *(pl_decoder_slides(d, i) ? &sliding : &full) = true;
+    if (full) d->mask[0] = pl_decoder_mask(d, false);
+    if (sliding) d->mask[1] = pl_decoder_mask(d, true);
+    pl_line(b, "");
+    rotary(d, position_ids);
+    for (int64_t i = 0; i < d->layers && !pl_build_failed(b); i++) x = pl_decoder_layer(d, i, x);
+    x = pl_decoder_norm(d, "norm", x);
+    pl_module_leave(b);
+    return x;
+}
+
+/* ---- heads ---- */
+
+static void causal(pl_decoding *d, int32_t ids) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    int32_t weight = PL_NONE;
+    pl_module_enter(b, "", pl_decoder_type(d, "ForCausalLM"));
+    pl_module_children(b, "model lm_head");
+    int32_t x = body(d, "model", ids, &weight);
+    pl_line(b, "1: logits = self.lm_head(hidden_states)");
+    int64_t vocab = pl_hf_need(m, "vocab_size");
+    bool tied = pl_hf_bool(m, "tie_word_embeddings", d->plan->tied);
+    int32_t logits = tied ? pl_hf_tied_linear(m, "lm_head", x, weight, vocab, false)
+                          : pl_hf_linear(m, "lm_head", x, vocab, false);
+    double cap = d->plan->caps ? pl_hf_float(m, "final_logit_softcapping", 0) : 0;
+    if (cap > 0) {
+        pl_line(b, "2: logits = logits / self.config.final_logit_softcapping");
+        logits = pl_aten_scalar(b, "aten.div.Tensor", logits, cap);
+        pl_line(b, "3: logits = torch.tanh(logits)");
+        logits = pl_aten_unary(b, "aten.tanh.default", logits);
+        pl_line(b, "4: logits = logits * self.config.final_logit_softcapping");
+        logits = pl_aten_scalar(b, "aten.mul.Tensor", logits, cap);
+    }
+    if (d->plan->multipliers || d->plan->logit_scale) {
+        pl_line(b, "2: logits = logits * scale");
+        logits = pl_aten_scalar(b, d->plan->multipliers ? "aten.div.Tensor" : "aten.mul.Tensor",
+                                logits, pl_hf_float(m, "logits_scaling|logit_scale", 1));
+    }
+    pl_hf_causal_loss(m, logits);
+    pl_module_leave(b);
+}
+
+static int32_t int32_range(pl_builder *b, int64_t count) {
+    pl_call(b, "aten.arange.default");
+    pl_call_int(b, "end", count);
+    pl_call_dtype(b, "dtype", PL_DT_I32);
+    return pl_call_result(b, PL_DT_I32, PL_SIZES(count));
+}
+
+/* The logits of the last token that is no padding. Where the file has no padding token one is
+ * assumed: transformers takes batches of one alone then. */
+static void classify(pl_decoding *d, int32_t ids) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    int32_t weight = PL_NONE;
+    pl_module_enter(b, "", pl_decoder_type(d, "ForSequenceClassification"));
+    pl_module_children(b, "model score");
+    int32_t x = body(d, "model", ids, &weight);
+    pl_line(b, "logits = self.score(hidden_states)");
+    int32_t logits = pl_hf_linear(m, "score", x, pl_hf_labels(m), false);
+    pl_line(b, "non_pad_mask = (input_ids != pad_token_id).to(torch.int32)");
+    int64_t pad = pl_hf_pad(m);
+    int32_t kept = pl_aten_scalar(b, "aten.ne.Scalar", ids, (double)(pad < 0 ? 0 : pad));
+    kept = pl_aten_to(b, kept, PL_DT_I32);
+    pl_line(b, "token_indices = torch.arange(");
+    int32_t places = int32_range(b, m->seq);
+    pl_line(b, "last_non_pad_token = (token_indices * non_pad_mask).argmax(-1)");
+    int32_t found = pl_aten_mul(b, places, kept);
+    pl_call(b, "aten.argmax.default");
+    pl_call_tensor(b, "self", found);
+    pl_call_int(b, "dim", -1);
+    int32_t last = pl_call_result(b, PL_DT_I64, PL_SIZES(m->batch));
+    pl_line(b, "pooled_logits = logits[torch.arange(batch_size), last_non_pad_token]");
+    int32_t rows = pl_aten_arange(b, m->batch);
+    int32_t pooled = pl_aten_index(b, logits, 2, (int32_t[]){rows, last});
+    pl_hf_classification_loss(m, pooled);
+    pl_module_leave(b);
+}
+
+static void tag(pl_decoding *d, int32_t ids) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    int32_t weight = PL_NONE;
+    double dropout = pl_hf_float(m, "classifier_dropout|hidden_dropout", 0.1);
+    pl_module_enter(b, "", pl_decoder_type(d, "ForTokenClassification"));
+    pl_module_children(b, "model dropout score");
+    int32_t x = body(d, "model", ids, &weight);
+    pl_line(b, "2: sequence_output = self.dropout(sequence_output)");
+    x = pl_hf_dropout(m, "dropout", x, dropout);
+    pl_line(b, "logits = self.score(sequence_output)");
+    pl_hf_token_loss(m, pl_hf_linear(m, "score", x, pl_hf_labels(m), true));
+    pl_module_leave(b);
+}
+
+static void build(pl_hf *m) {
+    const char *type = pl_hf_string(m, "model_type", "llama");
+    const pl_decoder *plan = &decoders[0]; /* what is not known but looks like Llama, too */
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
+        if (strcmp(decoders[i].model_type, type) == 0) plan = &decoders[i];
+    pl_decoding d;
+    if (plan->eager_only && m->attn == PL_ATTN_SDPA) m->attn = PL_ATTN_EAGER;
+    pl_decoder_read(&d, m, plan);
+    int32_t ids = pl_hf_input_ids(m), weight = PL_NONE;
+    switch (m->task) {
+    case PL_TASK_CLASSIFY: classify(&d, ids); break;
+    case PL_TASK_TOKENS: tag(&d, ids); break;
+    case PL_TASK_BASE: pl_build_output(m->b, body(&d, "", ids, &weight)); break;
+    default: causal(&d, ids);
+    }
+}
+
+#define CAUSAL (1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE)
+#define HEADS  (CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_TOKENS)
+#define EVEN   "tokens are taken to be spread evenly over the experts"
+#define ROW(type, which)                                                                           \
+    { type, which, PL_TASK_CAUSAL, build, .version = "5.22" }
+#define MOE(type)                                                                                  \
+    { type, HEADS, PL_TASK_CAUSAL, build, .version = "5.22", .warning = EVEN }
+
+const pl_hf_family pl_hf_llama[] = {
+    ROW("llama", HEADS),
+    ROW("mistral", HEADS),
+    MOE("mixtral"),
+    ROW("qwen2", HEADS),
+    MOE("qwen2_moe"),
+    ROW("qwen3", HEADS),
+    MOE("qwen3_moe"),
+    ROW("gemma", HEADS),
+    ROW("gemma2", HEADS),
+    ROW("gemma3", HEADS),
+    ROW("gemma3_text", HEADS),
+    ROW("phi3", HEADS),
+    ROW("granite", CAUSAL),
+    ROW("olmo", CAUSAL),
+    ROW("olmo2", CAUSAL),
+    ROW("smollm3", HEADS),
+    ROW("starcoder2", HEADS),
+    ROW("cohere", CAUSAL),
+    ROW("stablelm", HEADS),
+    {0},
+};

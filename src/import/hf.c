@@ -1,0 +1,354 @@
+/* hf: see hf.h. Which model a config.json means, what it is trained to do, and how it is built.
+ *
+ * Rules: transformers 5.22, configuration_utils.py (names of keys, labels), modeling_utils.py (the
+ * attention implementation), models/auto (which class a task means). A config says nothing of the
+ * batch: one sample and a sequence of at most 1,024 are assumed where the caller does not say.
+ *
+ * Left out: models of remote code, quantised weights, configs of two models in one (a text model
+ * inside a larger one is built alone, with a warning). */
+#include "import/hf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/layout.h"
+#include "import/hf_config.h"
+#include "import/json.h"
+
+enum { USUAL_SEQ = 1024 };
+
+/* A file in families/ is one line here. */
+static const pl_hf_family *const families[] = {
+    pl_hf_llama,
+    pl_hf_gpt,
+    pl_hf_bert,
+    pl_hf_vision,
+};
+
+typedef struct description {
+    const pl_config *config;
+    const pl_hf_family *family;
+    const char *file;
+    pl_task task;
+    pl_attn attn;
+} description;
+
+static const pl_hf_family *find_family(const char *model_type) {
+    for (size_t i = 0; model_type && i < sizeof families / sizeof *families; i++)
+        for (const pl_hf_family *f = families[i]; f->model_type; f++)
+            if (strcmp(f->model_type, model_type) == 0) return f;
+    return NULL;
+}
+
+/* ---- tasks ---- */
+
+static const struct {
+    const char *name; /* as the command says it */
+    pl_task task;
+} task_names[] = {
+    {"causal", PL_TASK_CAUSAL},
+    {"masked", PL_TASK_MASKED},
+    {"seq2seq", PL_TASK_SEQ2SEQ},
+    {"classify", PL_TASK_CLASSIFY},
+    {"tokens", PL_TASK_TOKENS},
+    {"base", PL_TASK_BASE},
+    /* as models/auto calls them */
+    {"causal-lm", PL_TASK_CAUSAL},
+    {"masked-lm", PL_TASK_MASKED},
+    {"classification", PL_TASK_CLASSIFY},
+    {"sequence-classification", PL_TASK_CLASSIFY},
+    {"image-classification", PL_TASK_CLASSIFY},
+    {"audio-classification", PL_TASK_CLASSIFY},
+    {"token-classification", PL_TASK_TOKENS},
+};
+
+/* How a class in `architectures` ends; the first that fits. */
+static const struct {
+    const char *ending;
+    pl_task task;
+} endings[] = {
+    {"ForCausalLM", PL_TASK_CAUSAL},
+    {"LMHeadModel", PL_TASK_CAUSAL},
+    {"ForMaskedLM", PL_TASK_MASKED},
+    {"ForPreTraining", PL_TASK_MASKED},
+    {"ForSequenceClassification", PL_TASK_CLASSIFY},
+    {"ForImageClassification", PL_TASK_CLASSIFY},
+    {"ForAudioClassification", PL_TASK_CLASSIFY},
+    {"ForTokenClassification", PL_TASK_TOKENS},
+    {"ForConditionalGeneration", PL_TASK_SEQ2SEQ},
+    {"ForSpeechSeq2Seq", PL_TASK_SEQ2SEQ},
+    {"Model", PL_TASK_BASE},
+};
+
+static const char *task_name(pl_task task) {
+    for (size_t i = 0; i < sizeof task_names / sizeof *task_names; i++)
+        if (task_names[i].task == task) return task_names[i].name;
+    return "";
+}
+
+static bool can(const pl_hf_family *f, pl_task task) {
+    return (f->tasks >> task & 1u) != 0;
+}
+
+static pl_task task_of_architecture(const char *name) {
+    size_t length = name ? strlen(name) : 0;
+    for (size_t i = 0; name && i < sizeof endings / sizeof *endings; i++) {
+        size_t n = strlen(endings[i].ending);
+        if (length >= n && strcmp(name + length - n, endings[i].ending) == 0)
+            return endings[i].task;
+    }
+    return PL_TASK_AUTO;
+}
+
+static pl_status choose_task(description *d, pl_recipe *recipe, const char *asked, pl_error *err) {
+    const pl_hf_family *f = d->family;
+    d->task = f->usual;
+    if (asked && *asked && strcmp(asked, "auto") != 0) {
+        pl_task task = PL_TASK_AUTO;
+        for (size_t i = 0; i < sizeof task_names / sizeof *task_names; i++)
+            if (strcmp(task_names[i].name, asked) == 0) task = task_names[i].task;
+        char has[128] = "";
+        for (int t = 1; t < PL_TASKS; t++)
+            if (can(f, (pl_task)t) && strlen(has) + 32 < sizeof has)
+                snprintf(has + strlen(has), sizeof has - strlen(has), "%s%s", *has ? ", " : "",
+                         task_name((pl_task)t));
+        if (task == PL_TASK_AUTO || !can(f, task))
+            return pl_fail(err, PL_USAGE, "--task", -1, "%s is no task of %s, which has: %s", asked,
+                           f->model_type, has);
+        d->task = task;
+        return PL_OK;
+    }
+    const char *architecture = pl_config_first(d->config, "architectures");
+    pl_task task = task_of_architecture(architecture);
+    if (task == PL_TASK_AUTO && !architecture) return PL_OK;
+    if (can(f, task)) {
+        d->task = task;
+        return PL_OK;
+    }
+    if (task == PL_TASK_SEQ2SEQ && can(f, PL_TASK_CAUSAL)) { /* a text model inside a larger one */
+        d->task = PL_TASK_CAUSAL;
+        return PL_OK;
+    }
+    pl_recipe_warn(recipe, "%s is not built; taken as a model for the task %s", architecture,
+                   task_name(d->task));
+    return PL_OK;
+}
+
+static pl_status choose_attention(description *d, const char *asked, pl_error *err) {
+    static const struct {
+        const char *name;
+        pl_attn attn;
+    } names[] = {{"sdpa", PL_ATTN_SDPA},
+                 {"eager", PL_ATTN_EAGER},
+                 {"flash2", PL_ATTN_FLASH2},
+                 {"flash_attention_2", PL_ATTN_FLASH2},
+                 {"flash_attention_3", PL_ATTN_FLASH2}};
+    bool given = asked && *asked && strcmp(asked, "auto") != 0;
+    const char *name =
+        given ? asked : pl_config_text(d->config, "_attn_implementation|attn_implementation");
+    d->attn = PL_ATTN_SDPA;
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, name) == 0) {
+            d->attn = names[i].attn;
+            return PL_OK;
+        }
+    if (given)
+        return pl_fail(err, PL_USAGE, "--attention", -1, "%s is none of sdpa, eager, flash2",
+                       asked);
+    return PL_OK;
+}
+
+/* ---- the family ---- */
+
+/* What every model of Llama's plan has; others may have some of them. */
+static bool looks_like_llama(const pl_config *c) {
+    static const char *const keys[] = {"hidden_size",         "num_hidden_layers",
+                                       "num_attention_heads", "intermediate_size",
+                                       "vocab_size",          "rms_norm_eps"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!pl_config_has(c, keys[i])) return false;
+    return true;
+}
+
+static pl_status unknown_family(const char *model_type, int64_t at, const char *file,
+                                pl_error *err) {
+    char names[400] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (const pl_hf_family *f = families[i]; f->model_type; f++) {
+            size_t n = strlen(f->model_type);
+            if (used + n + 2 >= sizeof names) continue;
+            memcpy(names + used, used ? ", " : "", used ? 2 : 0);
+            used += used ? 2 : 0;
+            memcpy(names + used, f->model_type, n + 1);
+            used += n;
+        }
+    return pl_fail(err, PL_INPUT, file, at < 0 ? 0 : at, "model_type %.40s is not one of: %s",
+                   model_type ? model_type : "(none)", names);
+}
+
+static pl_status choose_family(description *d, pl_config *config, pl_recipe *recipe,
+                               pl_error *err) {
+    const char *type = pl_config_text(config, "model_type");
+    d->family = find_family(type);
+    const char *inner = pl_config_text(config, "text_config.model_type");
+    if (!pl_config_has(config, "hidden_size") && pl_config_has(config, "text_config.hidden_size")) {
+        if (!pl_config_promote(config, recipe->arena, "text_config"))
+            return pl_fail(err, PL_MISSING, d->file, -1, "out of memory");
+        pl_recipe_warn(recipe,
+                       "%.40s has a text model and others: the text model%s%.40s alone is built",
+                       type ? type : "the file", inner ? " " : "", inner ? inner : "");
+        recipe->guessed = true;
+        if (find_family(inner)) d->family = find_family(inner);
+        if (!type) type = inner;
+    }
+    if (d->family) return PL_OK;
+    if (!looks_like_llama(config))
+        return unknown_family(type, pl_config_at(config, "model_type"), d->file, err);
+    d->family = find_family("llama");
+    recipe->guessed = true;
+    pl_recipe_warn(recipe,
+                   "model_type %.40s is not known; its keys are Llama's, and it is built as llama",
+                   type ? type : "(none)");
+    return PL_OK;
+}
+
+/* ---- what else the file says ---- */
+
+static pl_dtype weights_dtype(const pl_config *c) {
+    static const struct {
+        const char *name;
+        pl_dtype dtype;
+    } names[] = {{"bfloat16", PL_DT_BF16}, {"float16", PL_DT_F16}, {"float32", PL_DT_F32}};
+    const char *name = pl_config_text(c, "dtype|torch_dtype");
+    if (name && strncmp(name, "torch.", 6) == 0) name += 6;
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i].name) == 0) return names[i].dtype;
+    return PL_DT_F32;
+}
+
+static void warn_of_keys(pl_recipe *recipe, const pl_config *c) {
+    if (pl_config_has(c, "quantization_config")) {
+        const char *method = pl_config_text(c, "quantization_config.quant_method");
+        pl_recipe_warn(
+            recipe, "quantization_config%s%.40s is not followed: weights are counted unquantised",
+            method ? " " : "", method ? method : "");
+        recipe->guessed = true;
+    }
+    static const char *const flags[] = {"output_hidden_states", "output_attentions"};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (pl_config_true(c, flags[i]))
+            pl_recipe_warn(recipe, "%s is not followed: what it keeps is not counted", flags[i]);
+    if (pl_config_true(c, "gradient_checkpointing"))
+        pl_recipe_warn(recipe, "gradient_checkpointing is not followed; --checkpoint asks for it");
+    if (pl_config_number(c, "chunk_size_feed_forward") > 0)
+        pl_recipe_warn(recipe, "chunk_size_feed_forward is not followed");
+}
+
+static void choose_sizes(pl_recipe *recipe, const description *d) {
+    const pl_hf_family *f = d->family;
+    recipe->batch_assumed = true;
+    if (f->no_seq) return;
+    const char *key = f->positions ? f->positions
+                                   : "max_position_embeddings|n_positions|max_sequence_length|"
+                                     "max_seq_len|seq_length|n_ctx";
+    int64_t most = pl_config_number(d->config, key);
+    if (f->learnt_positions && most > 0) recipe->most_seq = most;
+    recipe->seq = most > 0 && most < USUAL_SEQ ? most : USUAL_SEQ;
+    recipe->seq_assumed = true;
+}
+
+/* config.json says little; the folder or the hub's name more. */
+static const char *name_model(const pl_config *c, const char *file, char *room, size_t size) {
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    size_t length = strlen(base);
+    if (length > 5 && strcmp(base + length - 5, ".json") == 0) length -= 5;
+    const char *known = pl_config_text(c, "_name_or_path");
+    if (!known || !*known) known = pl_config_text(c, "model_type");
+    if (length == 6 && strncmp(base, "config", 6) == 0 && known && *known)
+        snprintf(room, size, "%.200s", known);
+    else
+        snprintf(room, size, "%.*s", length > 200 ? 200 : (int)length, base);
+    return room;
+}
+
+/* ---- building ---- */
+
+static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size_t memory_limit,
+                       pl_graph **out, pl_error *err) {
+    const description *d = recipe->description;
+    *out = NULL;
+    if (batch < 1 || (seq < 1 && !d->family->no_seq))
+        return pl_fail(err, PL_USAGE, batch < 1 ? "--batch" : "--seq", -1, "expected at least 1");
+    pl_builder *b = pl_builder_open(recipe->name, memory_limit);
+    if (!b) return pl_fail(err, PL_MISSING, d->file, -1, "out of memory");
+    pl_hf m = {.b = b,
+               .config = d->config,
+               .task = d->task,
+               .attn = d->attn,
+               .batch = batch,
+               .seq = seq,
+               .dtype = recipe->dtype,
+               .file = d->file,
+               .failed_at = -1};
+    pl_build_parameter_dtype(b, recipe->dtype);
+    d->family->build(&m);
+    pl_status status = pl_builder_finish(&b, out, err);
+    if (status == PL_OK) pl_graph_lay_out(*out);
+    if (status == PL_INPUT && err && m.failed_at >= 0) err->position = m.failed_at;
+    return status;
+}
+
+static pl_status describe(pl_recipe *recipe, const char *bytes, size_t size, const char *file,
+                          const pl_model_settings *settings, pl_error *err) {
+    description *d = pl_arena_alloc(recipe->arena, sizeof *d);
+    pl_config *config = NULL;
+    if (!d) return pl_fail(err, PL_MISSING, file, -1, "out of memory");
+    d->file = pl_arena_string(recipe->arena, file, strlen(file));
+    if (!d->file) return pl_fail(err, PL_MISSING, file, -1, "out of memory");
+    pl_status status = pl_config_read(&config, recipe->arena, bytes, size, d->file, err);
+    if (status == PL_OK) status = choose_family(d, config, recipe, err);
+    if (status != PL_OK) return status;
+    d->config = config;
+    char room[256];
+    name_model(config, file, room, sizeof room);
+    recipe->name = pl_arena_string(recipe->arena, room, strlen(room));
+    if (!recipe->name) return pl_fail(err, PL_MISSING, file, -1, "out of memory");
+    status = choose_task(d, recipe, settings ? settings->task : NULL, err);
+    if (status == PL_OK) status = choose_attention(d, settings ? settings->attention : NULL, err);
+    if (status != PL_OK) return status;
+    recipe->dtype = weights_dtype(config);
+    warn_of_keys(recipe, config);
+    if (d->family->warning) pl_recipe_warn(recipe, "%s", d->family->warning);
+    choose_sizes(recipe, d);
+    recipe->description = d;
+    recipe->build = build;
+    return PL_OK;
+}
+
+pl_status pl_import_hf(pl_recipe **out, const char *bytes, size_t size, const char *name,
+                       const pl_model_settings *settings, pl_error *err) {
+    *out = NULL;
+    size_t limit = settings ? settings->memory_limit : (size_t)4 << 30;
+    pl_recipe *recipe = pl_recipe_open(name, limit);
+    if (!recipe) return pl_fail(err, PL_MISSING, name, -1, "out of memory");
+    pl_status status = describe(recipe, bytes, size, name, settings, err);
+    if (status == PL_OK)
+        *out = recipe;
+    else
+        pl_recipe_close(&recipe);
+    return status;
+}
+
+bool pl_hf_is(const char *bytes, size_t size) {
+    pl_json json;
+    pl_json_text key;
+    pl_json_open(&json, bytes, size, 64);
+    if (!pl_json_object(&json)) return false;
+    while (pl_json_key(&json, &key)) {
+        if (PL_JSON_IS(&key, "model_type") || PL_JSON_IS(&key, "architectures")) return true;
+        if (PL_JSON_IS(&key, "graph_module")) return false; /* an export's model.json: large */
+        if (!pl_json_skip(&json)) return false;
+    }
+    return false;
+}

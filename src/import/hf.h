@@ -1,0 +1,123 @@
+/* hf: Hugging Face's config.json as a recipe. hf.c reads the file and knows the heads and losses;
+ * families/ has the models, a page each; hf_layers.c what they share. */
+#ifndef PL_IMPORT_HF_H
+#define PL_IMPORT_HF_H
+
+#include "graph/aten.h"
+#include "graph/recipe.h"
+
+enum { PL_HF_MAX_LAYERS = 4096 };
+
+/* What a model is trained to do: its Auto class. */
+typedef enum pl_task {
+    PL_TASK_AUTO,     /* as `architectures` says, else the family's first */
+    PL_TASK_CAUSAL,   /* AutoModelForCausalLM */
+    PL_TASK_MASKED,   /* AutoModelForMaskedLM */
+    PL_TASK_SEQ2SEQ,  /* AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq */
+    PL_TASK_CLASSIFY, /* AutoModelForSequenceClassification, ..ImageClassification */
+    PL_TASK_TOKENS,   /* AutoModelForTokenClassification */
+    PL_TASK_BASE,     /* AutoModel: no head, no loss */
+    PL_TASKS
+} pl_task;
+
+/* config._attn_implementation. */
+typedef enum pl_attn { PL_ATTN_SDPA, PL_ATTN_EAGER, PL_ATTN_FLASH2 } pl_attn;
+
+typedef struct pl_config pl_config; /* the file's keys */
+
+/* A model being built. */
+typedef struct pl_hf {
+    pl_builder *b;
+    const pl_config *config;
+    pl_task task; /* never AUTO */
+    pl_attn attn;
+    int64_t batch, seq; /* seq: as --seq; of seq2seq models both the encoder's and the decoder's */
+    pl_dtype dtype;     /* of the weights, as the graph has them */
+    const char *file;   /* for messages */
+    int64_t failed_at;  /* byte of the key that was refused; -1: none was */
+} pl_hf;
+
+/* Keys of the config. A number that is there and of another kind, or out of 0 .. 2^40, makes the
+ * build fail with the key's name; null counts as absent. Names may have alternatives parted by '|':
+ * the first that is there ("n_embd|hidden_size"); "rope_scaling.rope_type" looks into an object. */
+int64_t pl_hf_int(pl_hf *m, const char *key, int64_t otherwise);
+int64_t pl_hf_need(pl_hf *m,
+                   const char *key); /* at least 1; absent: a failure that names the key */
+double pl_hf_float(pl_hf *m, const char *key, double otherwise);
+bool pl_hf_bool(pl_hf *m, const char *key, bool otherwise);
+const char *pl_hf_string(pl_hf *m, const char *key, const char *otherwise);
+bool pl_hf_has(pl_hf *m, const char *key);
+/* A failure that names the key (and its byte, where it is in the file): of values that do not go
+ * together. message as printf. */
+void pl_hf_refuse(pl_hf *m, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* As pl_hf_need, and no more than PL_HF_MAX_LAYERS: what is built one by one. */
+int64_t pl_hf_layers(pl_hf *m, const char *key);
+int64_t pl_hf_labels(pl_hf *m);    /* classes: as many as id2label has, else num_labels, else 2 */
+int64_t pl_hf_pad(pl_hf *m);       /* pad_token_id; -1: none */
+int32_t pl_hf_input_ids(pl_hf *m); /* the input "input_ids" int64 [batch, seq] */
+/* Elements of a list: count (0: absent or no list), and the element's number or string. */
+int64_t pl_hf_list(pl_hf *m, const char *key);
+int64_t pl_hf_list_int(pl_hf *m, const char *key, int64_t index, int64_t otherwise);
+const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const char *otherwise);
+
+/* A family: a page in families/. */
+typedef struct pl_hf_family {
+    const char *model_type; /* "llama" */
+    uint32_t tasks;         /* 1 << PL_TASK_CAUSAL | ..: what it can be asked for */
+    pl_task usual;          /* where the file does not say */
+    void (*build)(pl_hf *m);
+    /* How the keys of its own say batchless sizes; NULL: a text model with max_position_embeddings.
+     * Default --seq: text models min(max positions, 512 or so), audio and images none. */
+    bool no_seq;           /* its input has no sequence to choose (images, audio) */
+    const char *version;   /* transformers' release whose code was followed: "5.22" */
+    bool learnt_positions; /* a table of positions: no sequence longer than it (--seq is refused) */
+    const char *positions; /* the key that says how many; NULL: the usual ones */
+    const char *warning;   /* what is assumed, told with every estimate; NULL: nothing */
+} pl_hf_family;
+
+/* Each file in families/ exports rows, ended by one without model_type; hf.c lists the files. */
+extern const pl_hf_family pl_hf_llama[], pl_hf_gpt[], pl_hf_bert[], pl_hf_vision[], pl_hf_seq2seq[],
+    pl_hf_mamba[];
+
+/* ---- hf_layers.c: layers with their modules and parameters, as torch.nn has them ---- */
+
+/* A module `name` of type torch.nn.modules...; the parameters are made, the operator appended. */
+int32_t pl_hf_linear(pl_hf *m, const char *name, int32_t x, int64_t out, bool bias);
+int32_t pl_hf_embedding(pl_hf *m, const char *name, int64_t rows, int64_t width, int32_t indices,
+                        int64_t padding_idx);
+int32_t pl_hf_layer_norm(pl_hf *m, const char *name, int32_t x, double eps, bool bias);
+int32_t pl_hf_dropout(pl_hf *m, const char *name, int32_t x, double p); /* nn.Dropout; p = 0 too */
+/* config.hidden_act and its like: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish, quick_gelu,
+ * tanh, relu2, mish, gelu_fast...: each with the operators that transformers' activations.py runs
+ * (gelu_new is eight of them). name: the module ("act", "activation_fn"). */
+int32_t pl_hf_activation(pl_hf *m, const char *name, const char *act, int32_t x);
+/* A linear layer whose weight is another's (tied). */
+int32_t pl_hf_tied_linear(pl_hf *m, const char *name, int32_t x, int32_t weight, int64_t out,
+                          bool bias);
+
+/* Heads' losses as transformers' loss_utils.py computes them. labels are inputs made here: int64
+ * [batch, seq]. Causal: logits to float32, labels padded and shifted, flattened, cross entropy. */
+void pl_hf_causal_loss(pl_hf *m, int32_t logits);
+void pl_hf_masked_loss(pl_hf *m, int32_t logits);
+/* classes: config.num_labels; 1 label is a regression, labels [batch]. */
+void pl_hf_classification_loss(pl_hf *m, int32_t logits);
+void pl_hf_token_loss(pl_hf *m, int32_t logits);
+
+/* Rotary embedding: cos and sin [1, seq, dim] as the model's rotary module makes them under no_grad
+ * (inv_freq a buffer [dim / 2], not persistent). module: its name; like PL_DT_UNKNOWN: cos and sin
+ * stay float32. */
+void pl_hf_rotary(pl_hf *m, const char *module, const char *type, int64_t dim, int32_t position_ids,
+                  pl_dtype like, int32_t *cos, int32_t *sin);
+
+/* The same inside the present module, whose buffers' names start with prefix
+ * ("sliding_attention_"). */
+void pl_hf_rotary_of(pl_hf *m, const char *prefix, int64_t dim, int32_t position_ids, pl_dtype like,
+                     int32_t *cos, int32_t *sin);
+
+pl_status pl_import_hf(pl_recipe **out, const char *bytes, size_t size, const char *name,
+                       const pl_model_settings *settings, pl_error *err);
+/* Whether a JSON object is such a config: has model_type or architectures, at top level. */
+bool pl_hf_is(const char *bytes, size_t size);
+
+#endif

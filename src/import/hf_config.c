@@ -1,0 +1,391 @@
+/* hf_config: see hf_config.h.
+ *
+ * Objects are flattened to dotted keys in a hash table; lists keep their numbers and strings. Where
+ * a key stands twice the last one counts, as with Python's json. Labels (id2label, label2id) are
+ * counted, not kept: some models have twenty thousand.
+ *
+ * Left out: lists inside lists and objects inside lists, which only count as elements. */
+#include "import/hf_config.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "import/json.h"
+
+/* Real configs have at most a few hundred keys and a few kilobytes; labels and lists of tokens a
+ * few hundred kilobytes. */
+enum { MAX_BYTES = 16 << 20, MAX_KEYS = 1 << 16, MAX_ITEMS = 1 << 18, MAX_NESTING = 16 };
+#define MAX_NUMBER (INT64_C(1) << 40)
+
+typedef enum kind { OTHER, NOTHING, INTEGER, REAL, BOOLEAN, STRING, LIST, OBJECT } kind;
+
+typedef struct item {
+    kind kind;
+    int64_t i; /* INTEGER, BOOLEAN; members of an OBJECT, elements of a LIST */
+    double f;  /* INTEGER too */
+    const char *s;
+    const struct item *items; /* LIST: [i] */
+} item;
+
+typedef struct entry {
+    const char *key;
+    item value;
+    int64_t at; /* byte of the value */
+} entry;
+
+struct pl_config {
+    entry *entries;
+    size_t count, room;
+    int32_t *table; /* [table_size] index + 1, 0: free */
+    size_t table_size;
+    int64_t items; /* in lists, all together */
+};
+
+/* ---- reading ---- */
+
+static bool add(pl_config *c, pl_arena *arena, const char *key, item value, int64_t at) {
+    void *grown = pl_arena_grow(arena, c->entries, &c->room, c->count + 1, sizeof *c->entries);
+    if (!grown) return false;
+    c->entries = grown;
+    c->entries[c->count++] = (entry){key, value, at};
+    return true;
+}
+
+static bool read_number(pl_json *json, item *out) {
+    pl_json before = *json;
+    if (!pl_json_number(json, &out->f)) return false;
+    out->kind = INTEGER;
+    for (const char *c = before.at; c < json->at; c++)
+        if (*c == '.' || *c == 'e' || *c == 'E' || *c == 'N' || *c == 'I') out->kind = REAL;
+    bool exact = true;
+    if (out->kind == INTEGER && pl_json_int(&before, &out->i, &exact) && !exact) out->kind = REAL;
+    return true;
+}
+
+/* Anything but lists and objects, which are passed over. */
+static bool read_scalar(pl_json *json, pl_arena *arena, item *out) {
+    pl_json_text text;
+    bool truth = false;
+    *out = (item){.kind = OTHER};
+    switch (pl_json_peek(json)) {
+    case '"':
+        if (!pl_json_string(json, &text)) return false;
+        out->kind = STRING;
+        out->s = pl_json_copy(arena, &text, NULL);
+        return out->s || pl_json_fail(json, "less text: out of memory");
+    case 't':
+    case 'f':
+        if (!pl_json_bool(json, &truth)) return false;
+        out->kind = BOOLEAN;
+        out->i = truth;
+        return true;
+    case 'n': out->kind = NOTHING; return pl_json_null(json);
+    case 'N':
+    case 'I':
+    case '-':
+    case '0': return read_number(json, out);
+    default: return pl_json_skip(json);
+    }
+}
+
+static bool read_list(pl_config *c, pl_json *json, pl_arena *arena, item *out) {
+    item *items = NULL;
+    size_t count = 0, room = 0;
+    *out = (item){.kind = LIST};
+    if (!pl_json_list(json)) return false;
+    while (pl_json_item(json)) {
+        if (++c->items > MAX_ITEMS)
+            return pl_json_fail(json, "shorter lists: not a model's config");
+        void *grown = pl_arena_grow(arena, items, &room, count + 1, sizeof *items);
+        if (!grown) return pl_json_fail(json, "less text: out of memory");
+        items = grown;
+        if (!read_scalar(json, arena, &items[count++])) return false;
+    }
+    out->items = items;
+    out->i = (int64_t)count;
+    return !json->failure;
+}
+
+static bool count_members(pl_json *json, item *out) {
+    pl_json_text key;
+    *out = (item){.kind = OBJECT};
+    if (!pl_json_object(json)) return false;
+    while (pl_json_key(json, &key)) {
+        out->i++;
+        if (!pl_json_skip(json)) return false;
+    }
+    return !json->failure;
+}
+
+/* prefix: "" or "text_config." */
+static bool read_object(pl_config *c, pl_json *json, pl_arena *arena, const char *prefix,
+                        int64_t *members) {
+    pl_json_text name;
+    *members = 0;
+    if (!pl_json_object(json)) return false;
+    while (pl_json_key(json, &name)) {
+        if (c->count >= MAX_KEYS) return pl_json_fail(json, "fewer keys: not a model's config");
+        size_t length = 0, start = strlen(prefix);
+        const char *last = pl_json_copy(arena, &name, &length);
+        char *key = last ? pl_arena_alloc(arena, start + length + 2) : NULL;
+        if (!key) return pl_json_fail(json, "less text: out of memory");
+        memcpy(key, prefix, start);
+        memcpy(key + start, last, length + 1);
+        ++*members;
+        item value;
+        char first = pl_json_peek(json);
+        int64_t at = json->at - json->begin;
+        if (first == '{' && (strcmp(last, "id2label") == 0 || strcmp(last, "label2id") == 0)) {
+            if (!count_members(json, &value)) return false;
+        } else if (first == '{') {
+            char *inner = pl_arena_alloc(arena, start + length + 2);
+            if (!inner) return pl_json_fail(json, "less text: out of memory");
+            memcpy(inner, key, start + length);
+            inner[start + length] = '.';
+            value = (item){.kind = OBJECT};
+            if (!read_object(c, json, arena, inner, &value.i)) return false;
+        } else if (first == '[') {
+            if (!read_list(c, json, arena, &value)) return false;
+        } else if (!read_scalar(json, arena, &value)) {
+            return false;
+        }
+        if (!add(c, arena, key, value, at)) return pl_json_fail(json, "less text: out of memory");
+    }
+    return !json->failure;
+}
+
+/* ---- finding ---- */
+
+/* FNV-1a */
+static uint32_t hash(const char *key, size_t length) {
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)key[i]) * 16777619u;
+    return h;
+}
+
+static bool index_entries(pl_config *c, pl_arena *arena) {
+    size_t size = 16;
+    while (size < c->count * 2) size *= 2;
+    c->table = pl_arena_array(arena, size, sizeof *c->table);
+    c->table_size = size;
+    if (!c->table) return false;
+    for (size_t i = 0; i < c->count; i++) {
+        const char *key = c->entries[i].key;
+        size_t at = hash(key, strlen(key)) & (size - 1);
+        while (c->table[at] && strcmp(c->entries[c->table[at] - 1].key, key) != 0)
+            at = (at + 1) & (size - 1);
+        c->table[at] = (int32_t)i + 1;
+    }
+    return true;
+}
+
+static const entry *find_one(const pl_config *c, const char *key, size_t length) {
+    size_t at = hash(key, length) & (c->table_size - 1);
+    for (; c->table[at]; at = (at + 1) & (c->table_size - 1)) {
+        const entry *e = &c->entries[c->table[at] - 1];
+        if (strncmp(e->key, key, length) == 0 && !e->key[length]) return e;
+    }
+    return NULL;
+}
+
+/* The first alternative that is there and not null. */
+static const entry *find(const pl_config *c, const char *keys) {
+    for (const char *key = keys; *key;) {
+        size_t length = strcspn(key, "|");
+        const entry *e = find_one(c, key, length);
+        if (e && e->value.kind != NOTHING) return e;
+        key += length + (key[length] == '|');
+    }
+    return NULL;
+}
+
+pl_status pl_config_read(pl_config **out, pl_arena *arena, const char *bytes, size_t size,
+                         const char *file, pl_error *err) {
+    *out = NULL;
+    if (size > MAX_BYTES)
+        return pl_fail(err, PL_INPUT, file, MAX_BYTES,
+                       "%zu bytes: more than a config.json can have (%d)", size, (int)MAX_BYTES);
+    pl_config *c = pl_arena_alloc(arena, sizeof *c);
+    pl_json json;
+    int64_t members = 0;
+    pl_json_open(&json, bytes, size, MAX_NESTING);
+    if (!c || !read_object(c, &json, arena, "", &members) || !pl_json_end(&json)) {
+        if (!c || (json.failure && strstr(json.failure, "out of memory")))
+            return pl_fail(err, PL_INPUT, file, c ? json.failure_at : 0,
+                           "out of memory, or past the limit set for it");
+        return pl_fail(err, PL_INPUT, file, json.failure_at, "expected %s", json.failure);
+    }
+    if (!index_entries(c, arena))
+        return pl_fail(err, PL_INPUT, file, 0, "out of memory, or past the limit set for it");
+    *out = c;
+    return PL_OK;
+}
+
+bool pl_config_promote(pl_config *c, pl_arena *arena, const char *name) {
+    size_t length = strlen(name), count = c->count;
+    for (size_t i = 0; i < count; i++) {
+        entry e = c->entries[i];
+        if (strncmp(e.key, name, length) == 0 && e.key[length] == '.' &&
+            !add(c, arena, e.key + length + 1, e.value, e.at))
+            return false;
+    }
+    return index_entries(c, arena);
+}
+
+bool pl_config_has(const pl_config *c, const char *key) {
+    return find(c, key) != NULL;
+}
+
+const char *pl_config_text(const pl_config *c, const char *key) {
+    const entry *e = find(c, key);
+    return e && e->value.kind == STRING ? e->value.s : NULL;
+}
+
+const char *pl_config_first(const pl_config *c, const char *key) {
+    const entry *e = find(c, key);
+    return e && e->value.kind == LIST && e->value.i > 0 && e->value.items[0].kind == STRING
+               ? e->value.items[0].s
+               : NULL;
+}
+
+int64_t pl_config_number(const pl_config *c, const char *key) {
+    const entry *e = find(c, key);
+    return e && e->value.kind == INTEGER && e->value.i >= 0 && e->value.i <= MAX_NUMBER ? e->value.i
+                                                                                        : -1;
+}
+
+bool pl_config_true(const pl_config *c, const char *key) {
+    const entry *e = find(c, key);
+    return e && e->value.kind == BOOLEAN && e->value.i;
+}
+
+int64_t pl_config_at(const pl_config *c, const char *key) {
+    const entry *e = find(c, key);
+    return e ? e->at : -1;
+}
+
+/* ---- what families ask ---- */
+
+static void refuse(pl_hf *m, const char *key, int64_t at, const char *what) {
+    if (!pl_build_failed(m->b)) m->failed_at = at;
+    pl_build_fail(m->b, PL_INPUT, m->file, "%.*s: %s", (int)strcspn(key, "|"), key, what);
+}
+
+void pl_hf_refuse(pl_hf *m, const char *key, const char *format, ...) {
+    char text[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    int64_t at = pl_config_at(m->config, key);
+    refuse(m, key, at < 0 ? 0 : at, text);
+}
+
+static int64_t whole(pl_hf *m, const char *key, const item *value, int64_t at, int64_t otherwise) {
+    if (value->kind == NOTHING) return otherwise;
+    if (value->kind != INTEGER)
+        refuse(m, key, at, "expected a whole number");
+    else if (value->i < 0 || value->i > MAX_NUMBER)
+        refuse(m, key, at, "expected a number from 0 to 2^40");
+    else
+        return value->i;
+    return otherwise;
+}
+
+int64_t pl_hf_int(pl_hf *m, const char *key, int64_t otherwise) {
+    const entry *e = find(m->config, key);
+    return e ? whole(m, e->key, &e->value, e->at, otherwise) : otherwise;
+}
+
+int64_t pl_hf_need(pl_hf *m, const char *key) {
+    const entry *e = find(m->config, key);
+    if (!e) {
+        refuse(m, key, 0, "the model needs this key, and the file has none");
+        return 1;
+    }
+    int64_t value = whole(m, e->key, &e->value, e->at, 1);
+    if (value < 1) refuse(m, e->key, e->at, "expected a number from 1 to 2^40");
+    return value < 1 ? 1 : value;
+}
+
+int64_t pl_hf_layers(pl_hf *m, const char *key) {
+    int64_t count = pl_hf_need(m, key);
+    if (count <= PL_HF_MAX_LAYERS) return count;
+    pl_hf_refuse(m, key, "%lld: more than %d are not built", (long long)count, PL_HF_MAX_LAYERS);
+    return 1;
+}
+
+double pl_hf_float(pl_hf *m, const char *key, double otherwise) {
+    const entry *e = find(m->config, key);
+    if (!e) return otherwise;
+    if ((e->value.kind == INTEGER || e->value.kind == REAL) && isfinite(e->value.f))
+        return e->value.f;
+    refuse(m, e->key, e->at, "expected a number");
+    return otherwise;
+}
+
+bool pl_hf_bool(pl_hf *m, const char *key, bool otherwise) {
+    const entry *e = find(m->config, key);
+    if (!e) return otherwise;
+    if (e->value.kind == BOOLEAN) return e->value.i != 0;
+    refuse(m, e->key, e->at, "expected true or false");
+    return otherwise;
+}
+
+const char *pl_hf_string(pl_hf *m, const char *key, const char *otherwise) {
+    const entry *e = find(m->config, key);
+    if (!e) return otherwise;
+    if (e->value.kind == STRING) return e->value.s;
+    refuse(m, e->key, e->at, "expected a string");
+    return otherwise;
+}
+
+bool pl_hf_has(pl_hf *m, const char *key) {
+    return find(m->config, key) != NULL;
+}
+
+int64_t pl_hf_list(pl_hf *m, const char *key) {
+    const entry *e = find(m->config, key);
+    return e && e->value.kind == LIST ? e->value.i : 0;
+}
+
+static const item *element(pl_hf *m, const char *key, int64_t index, const entry **of) {
+    const entry *e = find(m->config, key);
+    *of = e;
+    return e && e->value.kind == LIST && index >= 0 && index < e->value.i ? &e->value.items[index]
+                                                                          : NULL;
+}
+
+int64_t pl_hf_list_int(pl_hf *m, const char *key, int64_t index, int64_t otherwise) {
+    const entry *e;
+    const item *i = element(m, key, index, &e);
+    return i ? whole(m, e->key, i, e->at, otherwise) : otherwise;
+}
+
+const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const char *otherwise) {
+    const entry *e;
+    const item *i = element(m, key, index, &e);
+    if (!i) return otherwise;
+    if (i->kind == STRING) return i->s;
+    refuse(m, e->key, e->at, "expected a list of strings");
+    return otherwise;
+}
+
+/* PreTrainedConfig: num_labels is how many id2label has, two where nothing is said. */
+int64_t pl_hf_labels(pl_hf *m) {
+    const entry *e = find(m->config, "id2label");
+    int64_t count = e && e->value.kind == OBJECT ? e->value.i : pl_hf_int(m, "num_labels", 2);
+    if (count >= 1) return count;
+    pl_hf_refuse(m, e ? "id2label" : "num_labels", "expected at least one label");
+    return 1;
+}
+
+int64_t pl_hf_pad(pl_hf *m) {
+    const entry *e = find(m->config, "pad_token_id");
+    if (!e) return -1;
+    if (e->value.kind == INTEGER && e->value.i < 0)
+        return 0; /* counts from the end; any row will do */
+    return whole(m, e->key, &e->value, e->at, -1);
+}

@@ -1,0 +1,23 @@
+/* hf_config: the keys of a config.json, flat: "rope_scaling.factor" is one of them. */
+#ifndef PL_IMPORT_HF_CONFIG_H
+#define PL_IMPORT_HF_CONFIG_H
+
+#include "import/hf.h"
+
+/* Reads the file into arena, which keeps it. file: for messages. */
+pl_status pl_config_read(pl_config **out, pl_arena *arena, const char *bytes, size_t size,
+                         const char *file, pl_error *err);
+
+/* Keys of the object called name become keys of the file, over what is there; the object stays.
+ * false: out of memory. */
+bool pl_config_promote(pl_config *config, pl_arena *arena, const char *name);
+
+/* For the choice of what to build: nothing is refused here. Alternatives as of pl_hf_int. */
+bool pl_config_has(const pl_config *config, const char *key);          /* and is not null */
+const char *pl_config_text(const pl_config *config, const char *key);  /* NULL: no string */
+const char *pl_config_first(const pl_config *config, const char *key); /* of a list of strings */
+int64_t pl_config_number(const pl_config *config, const char *key);    /* -1: no such number */
+bool pl_config_true(const pl_config *config, const char *key);
+int64_t pl_config_at(const pl_config *config, const char *key); /* byte, -1: absent */
+
+#endif
