@@ -65,7 +65,7 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
     printf("%s: %s parameters", text_style(PLAIN), text_count(info->parameters).text);
     if (info->trainable != info->parameters)
         printf(" (%s of them trained)", text_count(info->trainable).text);
-    printf(", %" PRId64 " operators", info->operators);
+    if (info->operators >= 0) printf(", %" PRId64 " operators", info->operators);
     if (info->torch_version && info->torch_version[0]) {
         fputs(", exported by PyTorch ", stdout);
         text_clean(stdout, info->torch_version);
@@ -73,11 +73,16 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
     putchar('\n');
     if (report->batch >= 0) printf("batch %" PRId64 ", ", report->batch);
     if (report->seq >= 0) printf("sequence %" PRId64 ", ", report->seq);
-    if (job->precision == PL_PRECISION_AS_EXPORTED)
-        fputs("precision as exported", stdout);
-    else
-        fputs(pl_precision_name((size_t)job->precision), stdout);
-    printf(", %s", job->optimizer);
+    if (info->recorded) {
+        fputs("as recorded: ", stdout);
+        text_clean(stdout, info->recorded);
+    } else {
+        fputs(job->precision == PL_PRECISION_AS_EXPORTED
+                  ? "precision as exported"
+                  : pl_precision_name((size_t)job->precision),
+              stdout);
+        printf(", %s", job->optimizer);
+    }
     if (job->accumulate > 1) printf(", %d backward passes a step", job->accumulate);
     if (job->checkpoint) fputs(", checkpointing", stdout);
     if (job->channels_last) fputs(", channels last", stdout);

@@ -135,6 +135,9 @@ const option_row option_table[] = {
      "one of torch.optim's optimizers, or lion, with its defaults; none: no training"},
     {MODEL, "loss", 'l', "L", OPTION_LOSS, PLACE(job.loss), loss_name, "auto",
      "loss put on the model's output; own: the model returns it; auto: own for a scalar, else ce"},
+    {READ, "train", 0, "T", OPTION_TEXT, PLACE(job.train), NULL, "as exported",
+     "what is trained: all, head, or adapters of rank N: lora-rN[:MODULES], with 4-bit weights "
+     "qlora-rN[:MODULES]; MODULES are names with commas, or all-linear"},
     {MODEL, "checkpoint", 'c', NULL, OPTION_SWITCH, PLACE(job.checkpoint), NULL, NULL,
      "activation checkpointing of the repeated blocks"},
     {MODEL, "accumulate", 'a', "N", OPTION_PASSES, PLACE(job.accumulate), NULL, "1",

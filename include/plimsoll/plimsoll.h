@@ -101,10 +101,11 @@ typedef struct pl_model_info {
     const char *name;          /* from the file's name */
     const char *torch_version; /* "" where the file does not say */
     int64_t parameters, trainable, parameter_bytes, buffer_bytes;
-    int64_t operators;
+    int64_t operators; /* PL_UNKNOWN: the file has only counts of layers */
     int64_t batch, seq; /* as exported (symbols: their hints); PL_UNKNOWN where not found */
     const pl_symbol *symbols;
     size_t symbol_count;
+    const char *recorded; /* of a trace: how it was trained, "amp-bf16, adamw"; else NULL */
 } pl_model_info;
 
 /* Valid until the model is closed. */
@@ -130,6 +131,8 @@ typedef struct pl_job {
     int64_t batch, seq;     /* PL_UNKNOWN (default): as exported */
     pl_precision precision; /* default: as exported */
     const char *optimizer;  /* default "adamw"; pl_optimizer_name lists them; "none": no training */
+    const char *train;      /* default NULL: what the file trains; "all", "head", "lora-r16",
+                               "lora-r16:q_proj,v_proj", "qlora-r16:all-linear": fine-tuning */
     pl_loss loss;           /* default: auto (own where the model returns a scalar, else ce) */
     bool checkpoint;        /* default false: activation checkpointing of the repeated blocks */
     int accumulate;         /* default 1: backward passes a step */

@@ -49,6 +49,36 @@ void pl_report_finish(pl_report *report, const pl_estimator *estimator, const pl
     report->fits = !report->out_of_memory && most != PL_UNKNOWN && most <= pl_gpu_usable(gpu);
 }
 
+/* Whether the file has what the estimator looks at. */
+static pl_status check_kind(const pl_model *model, const pl_estimator *estimator, pl_error *err) {
+    bool simulates = estimator->info.kind == PL_SIMULATION;
+    if (!estimator->info.needs_graph || (!model->summary && (!model->trace || simulates)))
+        return PL_OK;
+    return pl_fail(err, PL_USAGE, "--estimator", -1,
+                   model->summary
+                       ? "%s needs operators, and of this file only counts of layers are "
+                         "known; random-forest and other learned estimators need no more "
+                         "(`plimsoll estimators` lists them)"
+                       : "%s needs a model's graph, and this is a trace; sim and hybrid "
+                         "replay it",
+                   estimator->info.name);
+}
+
+/* What recording a trace had to assume, and an optimizer that is not the recorded one. */
+static void warn_of_trace(pl_report *report, const pl_trace *t, const pl_job *job) {
+    if (!t) return;
+    pl_job standard;
+    pl_job_default(&standard);
+    char text[200];
+    if (strcmp(job->optimizer, standard.optimizer) != 0 &&
+        strcmp(job->optimizer, t->optimizer) != 0) {
+        snprintf(text, sizeof text, "recorded with %.40s: --optimizer cannot change that",
+                 t->optimizer[0] ? t->optimizer : "another optimizer");
+        pl_report_warn(report, text);
+    }
+    for (size_t i = 0; i < t->warning_count; i++) pl_report_warn(report, t->warnings[i]);
+}
+
 /* What reading the description left open. */
 static void warn_of_recipe(pl_report *report, const pl_recipe *r, const pl_job *job) {
     if (!r) return;
@@ -80,6 +110,7 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
         status = pl_fail(err, PL_USAGE, "--model", -1,
                          "these weights learnt %s, not memory: there is no peak to tell",
                          weights->info.target);
+    if (status == PL_OK) status = check_kind(model, estimator, err);
     if (status != PL_OK) return status;
     pl_graph *g;
     bool owned;
@@ -89,8 +120,9 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     pl_report *report = pl_report_new(model->settings.memory_limit);
     pl_profile profile;
     pl_subject subject = {.job = job, .gpu = gpu, .profile = &profile, .model = model, .graph = g};
-    if (!report || (estimator->info.kind != PL_SIMULATION &&
-                    !pl_profile_of_graph(&profile, g, job, batch, seq, pl_report_arena(report))))
+    if (!report ||
+        (estimator->info.kind != PL_SIMULATION &&
+         !pl_model_profile(&profile, model, g, job, batch, seq, pl_report_arena(report))))
         status = pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     if (status == PL_OK) status = estimator->estimate(report, &subject, weights, err);
     if (owned) pl_graph_close(&g);
@@ -101,6 +133,7 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     report->batch = batch;
     report->seq = seq;
     warn_of_recipe(report, model->recipe, job);
+    warn_of_trace(report, model->trace, job);
     pl_report_finish(report, estimator, gpu);
     report->elapsed_us = pl_now_us() - begin;
     *out = report;

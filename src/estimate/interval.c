@@ -29,6 +29,7 @@ static const row rows[ROWS] = {
  * another family may differ in any layer. */
 static const double uncalibrated_below = 0.05, uncalibrated_above = 0.05;
 static const double hidden_below = 0.30, hidden_above = 1.00;
+static const double quantized_below = 0.05, quantized_above = 0.08;
 static const double guessed_below = 0.10, guessed_above = 0.15;
 static const double unknown_below = 0.05, unknown_above = 0.02, unknown_most = 0.20;
 
@@ -55,6 +56,10 @@ pl_interval pl_interval_of(const pl_evidence *evidence) {
     if (evidence->guessed) {
         interval.below += guessed_below;
         interval.above += guessed_above;
+    }
+    if (evidence->quantized) {
+        interval.below += quantized_below;
+        interval.above += quantized_above;
     }
     double guesses = evidence->unknown;
     double most = unknown_most;

@@ -3,11 +3,14 @@
  * recipe is built anew for each batch and sequence. */
 #include "estimate/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/finetune.h"
 #include "import/graph_json.h"
 #include "import/import.h"
+#include "estimate/profile.h"
 
 const char *pl_version(void) {
     return PL_VERSION;
@@ -56,7 +59,43 @@ static void find_shape(const pl_graph *g, int64_t *batch, int64_t *seq) {
     if (s) *seq = hint_of(s);
 }
 
+static pl_symbol symbol_named(const char *role, int64_t hint, int64_t most) {
+    return (pl_symbol){.name = role, .hint = hint, .least = 1, .most = most, .role = role};
+}
+
+/* Of a summary nothing but counts is known. */
+static void describe_summary(pl_model *model) {
+    const pl_summary *s = model->summary;
+    model->symbols[0] = symbol_named("batch", s->batch, INT64_MAX);
+    model->info = (pl_model_info){.name = s->name,
+                                  .torch_version = "",
+                                  .parameters = s->parameters,
+                                  .trainable = s->trainable,
+                                  .parameter_bytes = PL_UNKNOWN,
+                                  .buffer_bytes = PL_UNKNOWN,
+                                  .operators = PL_UNKNOWN,
+                                  .batch = s->batch,
+                                  .seq = PL_UNKNOWN,
+                                  .symbols = model->symbols,
+                                  .symbol_count = 1};
+}
+
+/* A trace was recorded for one batch, one precision and one optimizer. */
+static void describe_trace(pl_model *model) {
+    const pl_trace *t = model->trace;
+    model->info.batch = t->batch > 0 ? t->batch : PL_UNKNOWN;
+    model->info.seq = PL_UNKNOWN;
+    snprintf(model->recorded, sizeof model->recorded, "%.40s%s%.40s",
+             t->precision[0] ? t->precision : "precision as recorded", t->optimizer[0] ? ", " : "",
+             t->optimizer);
+    model->info.recorded = model->recorded;
+}
+
 static void describe(pl_model *model) {
+    if (model->summary) {
+        describe_summary(model);
+        return;
+    }
     const pl_graph *g = model->graph;
     pl_model_info *info = &model->info;
     *info = (pl_model_info){.name = g->name,
@@ -76,16 +115,15 @@ static void describe(pl_model *model) {
         }
     }
     find_shape(g, &info->batch, &info->seq);
+    if (model->trace) describe_trace(model);
     const pl_recipe *r = model->recipe;
     if (!r) return;
     info->batch = r->batch;
     info->seq = r->seq;
     info->symbols = model->symbols;
     info->symbol_count = r->seq != PL_UNKNOWN ? 2 : 1;
-    model->symbols[0] = (pl_symbol){
-        .name = "batch", .hint = r->batch, .least = 1, .most = r->most_batch, .role = "batch"};
-    model->symbols[1] =
-        (pl_symbol){.name = "seq", .hint = r->seq, .least = 1, .most = r->most_seq, .role = "seq"};
+    model->symbols[0] = symbol_named("batch", r->batch, r->most_batch);
+    model->symbols[1] = symbol_named("seq", r->seq, r->most_seq);
 }
 
 static pl_status finish_open(pl_model **out, pl_imported *imported,
@@ -99,6 +137,9 @@ static pl_status finish_open(pl_model **out, pl_imported *imported,
     }
     model->graph = imported->graph;
     model->recipe = imported->recipe;
+    model->trace = imported->trace;
+    model->summary = imported->summary;
+    if (model->trace) model->graph = &model->trace->graph;
     if (settings)
         model->settings = *settings;
     else
@@ -130,8 +171,10 @@ pl_status pl_model_open_memory(pl_model **out, const void *bytes, size_t size, c
 
 void pl_model_close(pl_model **model) {
     if (!model || !*model) return;
-    pl_graph_close(&(*model)->graph);
+    if (!(*model)->trace) pl_graph_close(&(*model)->graph); /* else it is the trace's */
     pl_recipe_close(&(*model)->recipe);
+    pl_trace_close(&(*model)->trace);
+    pl_summary_close(&(*model)->summary);
     free(*model);
     *model = NULL;
 }
@@ -175,14 +218,47 @@ static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **
     return status;
 }
 
-pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
-                         int64_t *batch, int64_t *seq, pl_error *err) {
+/* What was recorded is as it is: a job that asks for something else is refused. */
+static pl_status check_recorded(const pl_model *model, const pl_job *job, pl_error *err) {
+    const pl_trace *t = model->trace;
+    const char *precision = pl_precision_name((size_t)job->precision), *option = NULL;
+    if (job->batch != PL_UNKNOWN && job->batch != t->batch) option = "--batch";
+    if (job->seq != PL_UNKNOWN) option = "--seq";
+    if (job->precision != PL_PRECISION_AS_EXPORTED && strcmp(precision, t->precision) != 0)
+        option = "--precision";
+    if (job->checkpoint && !t->checkpoint) option = "--checkpoint";
+    if (job->channels_last && !t->channels_last) option = "--channels-last";
+    if (job->accumulate > 1 && job->accumulate != t->accumulate) option = "--accumulate";
+    if (job->parallel != PL_ALONE) option = "--parallel";
+    if (job->train) option = "--train";
+    if (!option) return PL_OK;
+    return pl_fail(err, PL_USAGE, option, -1,
+                   "a trace is of one job, as it was recorded (batch %lld, %s); record it again",
+                   (long long)t->batch, model->recorded);
+}
+
+/* Only counts: no graph, the batch alone. */
+static pl_status size_summary(const pl_model *model, const pl_job *job, int64_t *batch,
+                              pl_error *err) {
+    const char *option = job->seq != PL_UNKNOWN ? "--seq" : job->train ? "--train" : NULL;
+    if (option)
+        return pl_fail(err, PL_USAGE, option, -1, "of this file only counts of layers are known");
+    *batch = job->batch != PL_UNKNOWN ? job->batch : model->summary->batch;
+    if (*batch == PL_UNKNOWN)
+        return pl_fail(err, PL_USAGE, "--batch", -1, "the text names no batch; say one");
+    return PL_OK;
+}
+
+static pl_status find_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
+                            int64_t *batch, int64_t *seq, pl_error *err) {
     const pl_graph *g = model->graph;
     *out = model->graph;
     *owned = false;
     *batch = model->info.batch;
     *seq = model->info.seq;
     if (model->recipe) return build_for(model, job, out, owned, batch, seq, err);
+    if (model->trace) return check_recorded(model, job, err);
+    if (model->summary) return size_summary(model, job, batch, err);
     const pl_symbol *b = symbol_of_role(g, "batch"), *s = symbol_of_role(g, "seq");
     if (job->batch != PL_UNKNOWN && !b && job->batch != *batch)
         return refuse(err, "--batch", "batch", job->batch, *batch);
@@ -206,14 +282,41 @@ pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **ou
     return status;
 }
 
+/* What fine-tuning trains: a copy of the graph, changed. */
+static pl_status finetune(const pl_job *job, pl_graph **graph, bool *owned, pl_error *err) {
+    pl_finetune how = {.kind = PL_FINETUNE_NONE};
+    pl_status status = job->train ? pl_finetune_parse(&how, job->train, err) : PL_OK;
+    if (status == PL_OK && !*owned) {
+        status = pl_graph_bind(graph, *graph, NULL, err);
+        *owned = status == PL_OK;
+    }
+    how.checkpoint = job->checkpoint;
+    if (status == PL_OK) status = pl_graph_finetune(*graph, &how, err);
+    if (status != PL_OK && *owned) pl_graph_close(graph);
+    return status;
+}
+
+pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
+                         int64_t *batch, int64_t *seq, pl_error *err) {
+    pl_status status = find_graph(model, job, out, owned, batch, seq, err);
+    if (model->trace || model->summary) return status;
+    bool changed = job->train || (job->checkpoint && status == PL_OK && pl_finetune_hooks(*out));
+    return status == PL_OK && changed ? finetune(job, out, owned, err) : status;
+}
+
 pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, const pl_job *job,
                            pl_error *err) {
     *out = NULL;
     *size = 0;
+    if (model->summary || model->trace)
+        return pl_fail(err, PL_USAGE, model->info.name, -1, "%s has no graph to write",
+                       model->trace ? "a trace, which is of training steps and not of a model,"
+                                    : "a summary, of which only counts of layers are known,");
     pl_graph *g = model->graph;
     bool owned = false;
     int64_t batch, seq;
-    bool asked = job && (model->recipe || job->batch != PL_UNKNOWN || job->seq != PL_UNKNOWN);
+    bool asked =
+        job && (model->recipe || job->train || job->batch != PL_UNKNOWN || job->seq != PL_UNKNOWN);
     pl_status status = asked ? pl_model_graph(model, job, &g, &owned, &batch, &seq, err) : PL_OK;
     if (status != PL_OK) return status;
     pl_text text = {.arena = pl_arena_new(model->settings.memory_limit)};
@@ -225,4 +328,36 @@ pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, cons
     pl_arena_free(&text.arena);
     if (owned) pl_graph_close(&g);
     return *out ? PL_OK : pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+}
+
+bool pl_model_profile(pl_profile *out, const pl_model *model, const pl_graph *g, const pl_job *job,
+                      int64_t batch, int64_t seq, pl_arena *arena) {
+    const pl_trace *t = model->trace;
+    const pl_summary *s = model->summary;
+    if (!t && !s) return pl_profile_of_graph(out, g, job, batch, seq, arena);
+    size_t count = t ? t->layer_count : s->layer_count;
+    pl_profile_layer *layers = pl_arena_array(arena, count + 1, sizeof *layers);
+    if (!layers) return false;
+    for (size_t i = 0; i < count; i++)
+        layers[i] = t ? (pl_profile_layer){.type = t->layers[i].type,
+                                           .activations = t->layers[i].outputs,
+                                           .parameters = t->layers[i].parameters}
+                      : (pl_profile_layer){.type = s->layers[i].type,
+                                           .activations = s->layers[i].activations,
+                                           .parameters = s->layers[i].parameters};
+    *out = (pl_profile){.job = *job,
+                        .parameters = model->info.parameters,
+                        .trainable = model->info.trainable,
+                        .parameter_bytes = PL_UNKNOWN,
+                        .buffer_bytes = PL_UNKNOWN,
+                        .input_elements = s ? s->input_elements : PL_UNKNOWN};
+    out->job.batch = batch;
+    out->job.seq = seq;
+    if (t) {
+        pl_precision_parse(t->precision, &out->job.precision);
+        if (t->optimizer[0]) out->job.optimizer = t->optimizer;
+        out->job.checkpoint = t->checkpoint;
+    }
+    pl_profile_complete(out, layers, count);
+    return true;
 }

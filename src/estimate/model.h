@@ -3,10 +3,16 @@
 #define PL_ESTIMATE_MODEL_H
 
 #include "graph/recipe.h"
+#include "graph/summary.h"
+#include "graph/trace.h"
 
 struct pl_model {
-    pl_graph *graph;      /* as the file has it; of a recipe, for the sizes it names */
-    pl_recipe *recipe;    /* NULL: the graph is all there is */
+    pl_graph *graph;      /* as the file has it; of a recipe, for the sizes it names; of a trace,
+                             names alone; NULL: a summary */
+    pl_recipe *recipe;    /* NULL: no description */
+    pl_trace *trace;      /* NULL: not recorded */
+    pl_summary *summary;  /* NULL: operators are known */
+    char recorded[96];    /* of a trace: how it was trained */
     pl_symbol symbols[2]; /* of a recipe: batch and, where it has one, sequence */
     pl_model_info info;
     pl_model_settings settings;
@@ -18,5 +24,11 @@ struct pl_model {
  */
 pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
                          int64_t *batch, int64_t *seq, pl_error *err);
+
+/* The job as estimators that look at counts see it; g, batch and seq as pl_model_graph gave them.
+ * false: out of memory. */
+struct pl_profile;
+bool pl_model_profile(struct pl_profile *out, const pl_model *model, const pl_graph *g,
+                      const pl_job *job, int64_t batch, int64_t seq, pl_arena *arena);
 
 #endif

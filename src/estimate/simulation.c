@@ -12,6 +12,7 @@
 
 #include "device/simulate.h"
 #include "estimate/interval.h"
+#include "tape/replay.h"
 #include "tape/tape.h"
 
 enum { STEPS = 3 }; /* the first makes the optimizer's state, the third settles fragmentation */
@@ -136,6 +137,7 @@ pl_evidence pl_simulation_evidence(const pl_subject *subject, const pl_tape *tap
                          .calibrated = subject->gpu->calibrated,
                          .hidden = tape->hidden_branches || open_sizes(subject->model->graph),
                          .guessed = subject->model->recipe && subject->model->recipe->guessed,
+                         .quantized = tape->used_quantized,
                          .unknown = (int)tape->unknown_count};
 }
 
@@ -185,6 +187,11 @@ static bool fill(pl_report *report, const pl_subject *subject, const pl_tape *ta
         pl_report_warn(
             report,
             "a checkpointed block could not be run again as it was: part of backward is missing");
+    if (tape->used_quantized)
+        pl_report_warn(report,
+                       "4-bit weights: sizes and temporaries as bitsandbytes 0.50 lays them out, "
+                       "read and not yet measured; nf4, double quantisation, computing in bf16 "
+                       "(fp16 in fp16 jobs) are assumed, and the interval is wider");
     if (!gpu->calibrated)
         pl_report_warn(
             report,
@@ -225,7 +232,9 @@ pl_status pl_simulation_estimate(pl_report *report, const pl_subject *subject,
     pl_tape_device device = pl_tape_device_of(gpu);
     if (witness && witness->prepare) witness->prepare(witness->context, &device);
     pl_tape *tape = NULL;
-    status = pl_tape_train(&tape, g, &training, &device, model->settings.memory_limit, err);
+    status = model->trace
+                 ? pl_tape_replay(&tape, model->trace, &device, model->settings.memory_limit, err)
+                 : pl_tape_train(&tape, g, &training, &device, model->settings.memory_limit, err);
     if (status != PL_OK) return status;
     int64_t overhead = pl_overhead(gpu, tape);
     settings.total_bytes = gpu->capacity_bytes;

@@ -22,7 +22,7 @@ static const pl_hf_family *const families[] = {
     pl_hf_llama,
     pl_hf_gpt,
     pl_hf_bert,
-    pl_hf_vision,
+    pl_hf_vision, pl_hf_t5, pl_hf_bart,
 };
 
 typedef struct description {

@@ -10,11 +10,16 @@
 #include "import/hf.h"
 #include "import/json.h"
 #include "import/pt2.h"
+#include "import/spec.h"
+#include "import/summary.h"
+#include "import/trace.h"
 #include "import/zip.h"
 
 void pl_imported_close(pl_imported *imported) {
     pl_graph_close(&imported->graph);
     pl_recipe_close(&imported->recipe);
+    pl_trace_close(&imported->trace);
+    pl_summary_close(&imported->summary);
 }
 
 /* ---- JSON objects ---- */
@@ -37,15 +42,26 @@ static pl_status read_graph(pl_imported *out, const char *text, size_t size, con
     return pl_import_graph_json(&out->graph, text, size, name, settings, err);
 }
 
+static pl_status read_trace(pl_imported *out, const char *text, size_t size, const char *name,
+                            const pl_model_settings *settings, pl_error *err) {
+    return pl_import_trace(&out->trace, text, size, name, settings, err);
+}
+
+static pl_status read_spec(pl_imported *out, const char *text, size_t size, const char *name,
+                           const pl_model_settings *settings, pl_error *err) {
+    return pl_import_spec(&out->recipe, text, size, name, settings, err);
+}
+
 /* The first row that has a key of the object holds; of several keys, that of the first row. */
 static const struct {
     const char *key;
     read_fn *read;
     bool at_once; /* such files are long: what comes behind the key is not looked at */
 } keys[] = {
-    {"plimsoll_graph", read_graph, true}, {"graph_module", read_pt2, true},
-    {"schema_version", read_pt2, true},   {"model_type", read_hf, false},
-    {"architectures", read_hf, false},
+    {"plimsoll_graph", read_graph, true}, {"plimsoll_trace", read_trace, true},
+    {"graph_module", read_pt2, true},     {"schema_version", read_pt2, true},
+    {"model_type", read_hf, false},       {"architectures", read_hf, false},
+    {"kind", read_spec, false},           {"layers", read_spec, false},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
@@ -67,7 +83,10 @@ static read_fn *reader_of(const char *text, size_t size) {
 /* ---- files ---- */
 
 static const char expected[] =
-    "expected a .pt2 archive of torch.export.save or its model.json, or a Hugging Face config.json";
+    "expected a .pt2 archive of torch.export.save or its model.json, a Hugging Face config.json, "
+    "ONNX, a layer spec (kind: or layers:), the text of torchsummary or torchinfo, or what "
+    "plimsoll "
+    "wrote";
 
 pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, const char *name,
                            const pl_model_settings *settings, pl_error *err) {
@@ -82,11 +101,18 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
         return pl_fail(err, PL_INPUT, name, (int64_t)at, "expected a model; the file is empty");
     if (text[at] == '{') {
         read_fn *read = reader_of(text, size);
-        /* An object of no kind that is known: the pt2 reader tells what is wrong with the text, or
-         * what a model.json would have. */
-        return (read ? read : read_pt2)(out, text, size, name, settings, err);
+        if (read) return read(out, text, size, name, settings, err);
+        pl_json json; /* is it broken, or of no kind that is known? */
+        pl_json_open(&json, text, size, PL_JSON_MAX_DEPTH);
+        if (pl_json_skip(&json) && pl_json_end(&json))
+            return pl_fail(err, PL_INPUT, name, (int64_t)at,
+                           "%s; this object has none of their keys", expected);
+        return pl_fail(err, PL_INPUT, name, json.failure_at, "expected %s", json.failure);
     }
-    return pl_fail(err, PL_INPUT, name, (int64_t)at, "%s; this is neither", expected);
+    if (pl_summary_is(text, size))
+        return pl_import_summary(&out->summary, text, size, name, settings, err);
+    if (pl_spec_is(text, size)) return read_spec(out, text, size, name, settings, err);
+    return pl_fail(err, PL_INPUT, name, (int64_t)at, "%s; this is none of them", expected);
 }
 
 pl_status pl_import_file(pl_imported *out, const char *path, const pl_model_settings *settings,

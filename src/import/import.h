@@ -3,11 +3,15 @@
 #define PL_IMPORT_IMPORT_H
 
 #include "graph/recipe.h"
+#include "graph/summary.h"
+#include "graph/trace.h"
 
 /* What a file turned out to hold: one of these, the others NULL. */
 typedef struct pl_imported {
-    pl_graph *graph;   /* a forward pass as it was exported */
-    pl_recipe *recipe; /* a description that is built for each batch and sequence */
+    pl_graph *graph;     /* a forward pass as it was exported */
+    pl_recipe *recipe;   /* a description that is built for each batch and sequence */
+    pl_trace *trace;     /* training steps as they were recorded */
+    pl_summary *summary; /* layers counted, no operators */
 } pl_imported;
 
 void pl_imported_close(pl_imported *imported);

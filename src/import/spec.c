@@ -26,8 +26,7 @@ void pl_spec_fail(pl_sketch *s, const pl_yaml *node, const char *format, ...) {
 
 /* ---- words ---- */
 
-/* The index of a word in a list parted by spaces, -1: not there. */
-static int index_of(const char *words, const char *word) {
+int pl_spec_index(const char *words, const char *word) {
     size_t length = strlen(word);
     for (int i = 0; *words; i++) {
         size_t n = strcspn(words, " ");
@@ -58,8 +57,7 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m) {
     return row[n % 3][m];
 }
 
-/* The word of a list that somebody may have meant; *length 0: none. */
-static const char *nearest(const char *words, const char *word, size_t *length) {
+const char *pl_spec_nearest(const char *words, const char *word, size_t *length) {
     const char *best = "";
     size_t least = strlen(word) / 2 < 2 ? strlen(word) / 2 : 2;
     *length = 0;
@@ -77,9 +75,9 @@ static const char *nearest(const char *words, const char *word, size_t *length) 
 
 void pl_spec_keys(pl_sketch *s, const pl_yaml *map, const char *what, const char *known) {
     for (const pl_yaml *m = map->first; m && !pl_build_failed(s->b); m = m->next) {
-        if (index_of(known, m->key) >= 0) continue;
+        if (pl_spec_index(known, m->key) >= 0) continue;
         size_t n;
-        const char *near = nearest(known, m->key, &n);
+        const char *near = pl_spec_nearest(known, m->key, &n);
         if (n > 0)
             pl_spec_fail(s, m, "`%.40s` is no key of %s; did you mean `%.*s`?", m->key, what,
                          (int)n, near);
@@ -133,7 +131,7 @@ bool pl_spec_bool(pl_sketch *s, const pl_yaml *map, const char *key, bool otherw
     if (m->kind == PL_YAML_BOOL) return m->i;
     if (m->kind == PL_YAML_NULL && !m->text[0]) return true; /* {norm_first}: named is meant */
     if (m->kind == PL_YAML_NULL) return otherwise;
-    int word = m->text ? index_of("no yes off on", m->text) : -1;
+    int word = m->text ? pl_spec_index("no yes off on", m->text) : -1;
     if (word < 0) pl_spec_fail(s, m, "%s: expected true or false", key);
     return word & 1;
 }
@@ -142,10 +140,10 @@ int pl_spec_word(pl_sketch *s, const pl_yaml *map, const char *key, const char *
                  int otherwise) {
     const pl_yaml *m = member(map, key);
     if (!m) return otherwise;
-    int found = m->text ? index_of(words, m->text) : -1;
+    int found = m->text ? pl_spec_index(words, m->text) : -1;
     if (found >= 0) return found;
     size_t n = 0;
-    const char *near = m->text ? nearest(words, m->text, &n) : "";
+    const char *near = m->text ? pl_spec_nearest(words, m->text, &n) : "";
     if (n > 0)
         pl_spec_fail(s, m, "%s: there is no `%.40s`; did you mean `%.*s`?", key, m->text, (int)n,
                      near);
@@ -159,7 +157,8 @@ int pl_spec_word(pl_sketch *s, const pl_yaml *map, const char *key, const char *
 /* Whether the model has a sequence; *given: what the file says beside `seq`. */
 static bool has_seq(const pl_yaml *root, int64_t *given) {
     const pl_yaml *kind = member(root, "kind");
-    if (kind) return kind->text && pl_spec_family_has_seq(index_of(pl_spec_families, kind->text));
+    if (kind)
+        return kind->text && pl_spec_family_has_seq(pl_spec_index(pl_spec_families, kind->text));
     return pl_spec_list_has_seq(root, given);
 }
 
@@ -218,8 +217,8 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
         char text[300], where[64];
         snprintf(text, sizeof text, "%.299s", err->message);
         snprintf(where, sizeof where, "%.63s", err->where);
-        return pl_fail(err, status, d->file, s.at->position, "line %d: %s%s%s", s.at->line, where,
-                       where[0] ? ": " : "", text);
+        return pl_fail(err, status, d->file, s.at->position, "line %d: %s%s%s%s", s.at->line, where,
+                       where[0] ? ": " : "", text, s.note);
     }
     if (status == PL_INPUT) err->position = s.position;
     return status;
@@ -291,7 +290,8 @@ pl_status pl_import_spec(pl_recipe **out, const char *bytes, size_t size, const 
 /* ---- telling apart ---- */
 
 static const char ours[] = "kind layers";
-static const char others[] = "model_type architectures graph_module schema_version opset_version";
+static const char others[] =
+    "plimsoll_graph model_type architectures graph_module schema_version opset_version";
 
 /* 1: a key of a spec, -1: a key of something else, 0: says nothing. */
 static int meaning(const char *bytes, size_t length) {
@@ -299,7 +299,7 @@ static int meaning(const char *bytes, size_t length) {
     if (length == 0 || length >= sizeof word) return 0;
     memcpy(word, bytes, length);
     word[length] = 0;
-    return index_of(others, word) >= 0 ? -1 : index_of(ours, word) >= 0 ? 1 : 0;
+    return pl_spec_index(others, word) >= 0 ? -1 : pl_spec_index(ours, word) >= 0 ? 1 : 0;
 }
 
 /* Keys at the left edge of YAML's block style. */

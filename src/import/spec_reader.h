@@ -22,7 +22,13 @@ typedef struct pl_sketch {
     const pl_yaml *at; /* what is being built: for failures of operators */
     int64_t position;  /* byte of the first failure, -1: none */
     int nesting;       /* of residuals and repeats around it */
+    char note[160];    /* behind an operator's failure: what the layer got; "" */
 } pl_sketch;
+
+/* The index of a word in a list parted by spaces, -1: not there. */
+int pl_spec_index(const char *words, const char *word);
+/* The word of such a list that somebody may have meant; *length 0: none. */
+const char *pl_spec_nearest(const char *words, const char *word, size_t *length);
 
 /* Fails with the node's line; the first failure holds. */
 void pl_spec_fail(pl_sketch *s, const pl_yaml *node, const char *format, ...) PL_PRINTF(3, 4);

@@ -330,8 +330,8 @@ static bool event(reader *r) {
             !ids(r, &made.inputs, &made.input_count) || !more(r, "outputs") ||
             !ids(r, &made.outputs, &made.output_count))
             return false;
-        if (pl_json_item(&r->json) && !attributes(r, &made)) return false;
-        if (!rest(r)) return false;
+        if (pl_json_item(&r->json) && (!attributes(r, &made) || !rest(r))) return false;
+        if (r->json.failure) return false;
         made.node = (int32_t)op;
         made.storage = (int32_t)where;
         made.function = (int32_t)function;

@@ -110,8 +110,7 @@ static bool same_word(const char *text, const char *lower) {
     return !*text && !*lower; /* TRUE */
 }
 
-/* The core schema: what a plain scalar means. */
-static void resolve(pl_yaml *node) {
+void pl_yaml_resolve(pl_yaml *node) {
     const char *t = node->text, *digits = t + (*t == '-' || *t == '+');
     size_t whole = strspn(digits, "0123456789");
     if (!*t || strcmp(t, "~") == 0 || same_word(t, "null")) {
@@ -184,7 +183,7 @@ static pl_yaml *plain(reader *r, bool flow) {
     node->text = pl_arena_string(r->arena, r->at, (size_t)(end - r->at));
     if (!node->text) return no_memory(r);
     r->at = end;
-    resolve(node);
+    pl_yaml_resolve(node);
     return node;
 }
 

@@ -45,6 +45,9 @@ struct pl_yaml {
 pl_status pl_yaml_read(const pl_yaml **out, const char *bytes, size_t size, const char *name,
                        int depth_limit, pl_arena *arena, pl_error *err);
 
+/* What a plain scalar means by the core schema: fills kind, i and f from text. */
+void pl_yaml_resolve(pl_yaml *node);
+
 /* The member of a mapping; NULL: no such key, or no mapping. */
 const pl_yaml *pl_yaml_get(const pl_yaml *map, const char *key);
 

@@ -113,7 +113,7 @@ static pl_value *row_sums(pl_eager *e, const pl_value *grad, const pl_value *res
 }
 
 /* Edges: q, k, v, mask. */
-void pl_attention_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+void pl_sdpa_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const attention *a = fn->rule;
     const pl_tape_device *d = e->device;
     pl_value *q = fn->saved[0], *k = fn->saved[1], *v = fn->saved[2];
@@ -269,7 +269,7 @@ static pl_value *by_kernel(pl_eager *e, attention *a, pl_value *q, pl_value *k, 
              *offset = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL;
     pl_scratch(e, d->attention(&a->shape, false, d->cc_major, d->cc_minor, NULL));
     pl_value *inputs[4] = {q, k, v, mask};
-    pl_fn *fn = pl_fn_new(e, "ScaledDotProductAttentionBackward0", pl_attention_backward, mask ? 4 : 3,
+    pl_fn *fn = pl_fn_new(e, "ScaledDotProductAttentionBackward0", pl_sdpa_backward, mask ? 4 : 3,
                           inputs, 1);
     if (fn) {
         fn->rule = a;

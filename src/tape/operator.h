@@ -120,6 +120,13 @@ pl_value *pl_matmul(pl_eager *e, pl_value *a, pl_value *b);
 pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias);
 /* cuBLAS takes its workspace for this thread, once. */
 void pl_blas(pl_eager *e);
+/* The same with cublasLt's beside it. */
+void pl_blas_lt(pl_eager *e);
+/* What rules are made of, for replay_rules.c too. */
+void pl_conv_workspace(pl_eager *e, const pl_conv *conv, pl_conv_pass pass);
+pl_value *pl_sorted_gradient(pl_eager *e, const pl_edge *edge, int64_t count);
+void pl_norm_stage(pl_eager *e, const pl_value *x, int values);
+extern pl_backward pl_sdpa_backward, pl_index_backward; /* rule: pl_attention; saved: indices */
 /* Pointwise operators that other rules are made of, with autograd. */
 pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a,
                        pl_value *b);

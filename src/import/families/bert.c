@@ -19,6 +19,7 @@ enum {
     POOLS = 1,       /* the base model has a pooler */
     HEAD_POOLED = 2, /* the classifier takes what it gives */
     COUNTED = 4,     /* positions are counted over tokens that are no padding */
+    HEAD_TANH = 8,   /* the classifier has tanh where others have gelu */
 };
 
 typedef struct style {
@@ -287,8 +288,9 @@ static int32_t electra_masked(model *o, int32_t x) {
 }
 
 /* RoBERTa's and ELECTRA's heads are modules that pool by themselves. */
-static int32_t head_classify(model *o, int32_t x, const char *act) {
+static int32_t head_classify(model *o, int32_t x, int32_t pooled) {
     pl_builder *b = o->b;
+    (void)pooled;
     enter(o, "classifier", "*ClassificationHead");
     pl_line(b, "x = features[:, 0, :]");
     x = pl_aten_select(b, x, 1, 0);
@@ -297,24 +299,14 @@ static int32_t head_classify(model *o, int32_t x, const char *act) {
     pl_line(b, "x = self.dense(x)");
     x = pl_hf_linear(o->m, "dense", x, o->hidden, true);
     pl_line(b, "x = torch.tanh(x)");
-    x = act ? pl_hf_activation(o->m, "activation", act, x)
-            : pl_aten_unary(b, "aten.tanh.default", x);
+    x = has(o, HEAD_TANH) ? pl_aten_unary(b, "aten.tanh.default", x)
+                          : pl_hf_activation(o->m, "activation", "gelu", x);
     pl_line(b, "x = self.dropout(x)");
     x = pl_hf_dropout(o->m, "dropout", x, o->head_drop);
     pl_line(b, "x = self.out_proj(x)");
     x = pl_hf_linear(o->m, "out_proj", x, o->labels, true);
     pl_module_leave(b);
     return x;
-}
-
-static int32_t roberta_classify(model *o, int32_t x, int32_t pooled) {
-    (void)pooled;
-    return head_classify(o, x, NULL);
-}
-
-static int32_t electra_classify(model *o, int32_t x, int32_t pooled) {
-    (void)pooled;
-    return head_classify(o, x, "gelu");
 }
 
 static int32_t bert_classify(model *o, int32_t x, int32_t pooled) {
@@ -485,21 +477,28 @@ static void token_loss(const model *o, int32_t logits) {
     pl_build_output(b, logits);
 }
 
+/* A size: at least 1. */
+static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
+    int64_t n = pl_hf_int(m, key, otherwise);
+    if (n >= 1) return n;
+    pl_hf_refuse(m, key, "expected at least 1");
+    return 1;
+}
+
 static void read_keys(model *o) {
     pl_hf *m = o->m;
     const style *s = o->s;
     bool distil = s->base == distilbert_base;
-    o->vocab = pl_hf_int(m, "vocab_size", s->vocab);
-    o->hidden = pl_hf_int(m, distil ? "dim|hidden_size" : "hidden_size", s->hidden);
+    o->vocab = size_of(m, "vocab_size", s->vocab);
+    o->hidden = size_of(m, distil ? "dim|hidden_size" : "hidden_size", s->hidden);
     o->layers =
         pl_hf_int(m, distil ? "n_layers|num_hidden_layers" : "num_hidden_layers", s->layers);
-    o->heads =
-        pl_hf_int(m, distil ? "n_heads|num_attention_heads" : "num_attention_heads", s->heads);
-    o->inner = pl_hf_int(m, distil ? "hidden_dim" : "intermediate_size", s->inner);
-    o->width = s->width ? pl_hf_int(m, "embedding_size", s->width) : o->hidden;
-    o->positions = pl_hf_int(m, "max_position_embeddings", 512);
+    o->heads = size_of(m, distil ? "n_heads|num_attention_heads" : "num_attention_heads", s->heads);
+    o->inner = size_of(m, distil ? "hidden_dim" : "intermediate_size", s->inner);
+    o->width = s->width ? size_of(m, "embedding_size", s->width) : o->hidden;
+    o->positions = size_of(m, "max_position_embeddings", m->seq > 512 ? m->seq : 512);
     o->types = pl_hf_int(m, "type_vocab_size", 2);
-    o->pad = pl_hf_int(m, "pad_token_id", s->pad);
+    o->pad = pl_hf_has(m, "pad_token_id") ? pl_hf_pad(m) : s->pad;
     o->labels = pl_hf_labels(m);
     o->eps = distil ? 1e-12 : pl_hf_float(m, "layer_norm_eps", 1e-12);
     o->act = pl_hf_string(m, distil ? "activation" : "hidden_act", s->act);
@@ -520,24 +519,14 @@ static void read_keys(model *o) {
 /* What PyTorch or transformers would refuse. */
 static void check_keys(model *o) {
     pl_hf *m = o->m;
-    const struct {
-        const char *key;
-        int64_t value;
-    } sizes[] = {{"vocab_size", o->vocab},          {"hidden_size", o->hidden},
-                 {"num_attention_heads", o->heads}, {"intermediate_size", o->inner},
-                 {"embedding_size", o->width},      {"max_position_embeddings", o->positions}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1) pl_hf_refuse(m, sizes[i].key, "expected at least 1");
-    if (o->heads < 1) o->heads = 1;
     if (o->hidden % o->heads != 0)
         pl_hf_refuse(m, "num_attention_heads", "hidden_size %lld is no multiple of it",
                      (long long)o->hidden);
     if (o->layers > PL_HF_MAX_LAYERS)
         pl_hf_refuse(m, "num_hidden_layers", "at most %d can be built", PL_HF_MAX_LAYERS);
-    int64_t most = o->positions - (has(o, COUNTED) ? o->pad + 1 : 0);
-    if (m->seq > most)
+    if (m->seq > o->positions)
         pl_build_fail(o->b, PL_USAGE, "--seq", "the model takes sequences of up to %lld",
-                      (long long)most);
+                      (long long)o->positions);
     if (pl_hf_bool(m, "add_cross_attention", false))
         pl_hf_refuse(m, "add_cross_attention", "cross attention is not built");
     if (o->causal && m->attn == PL_ATTN_EAGER)
@@ -583,10 +572,10 @@ static void build(pl_hf *m, const style *s) {
 static const style
     bert = {"bert", "Bert", 30522, 768, 12, 12, 3072, 0, 0, "gelu", 0.1, POOLS | HEAD_POOLED,
             bert_base, bert_masked, bert_classify},
-    roberta = {"roberta", "Roberta", 50265, 768, 12, 12, 3072, 0, 1, "gelu", 0.1, POOLS | COUNTED,
-               bert_base, roberta_masked, roberta_classify},
+    roberta = {"roberta", "Roberta", 50265, 768, 12, 12, 3072, 0, 1, "gelu", 0.1, 
+               POOLS | COUNTED | HEAD_TANH, bert_base, roberta_masked, head_classify},
     electra = {"electra", "Electra", 30522, 256, 12, 4, 1024, 128, 0, "gelu", 0.1, 0,
-               bert_base, electra_masked, electra_classify},
+               bert_base, electra_masked, head_classify},
     albert = {"albert", "Albert", 30000, 4096, 12, 64, 16384, 128, 0, "gelu_new", 0,
               POOLS | HEAD_POOLED, albert_base, albert_masked, bert_classify},
     distilbert = {"distilbert", "DistilBert", 30522, 768, 6, 12, 3072, 0, 0, "gelu", 0.1, 0,

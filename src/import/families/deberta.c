@@ -467,17 +467,25 @@ static bool has_type(const model *o, const char *type) {
     return count == 0 && strstr(pl_hf_string(o->m, "pos_att_type", ""), type) != NULL;
 }
 
+/* A size: at least 1. */
+static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
+    int64_t n = pl_hf_int(m, key, otherwise);
+    if (n >= 1) return n;
+    pl_hf_refuse(m, key, "expected at least 1");
+    return 1;
+}
+
 static void read_keys(model *o) {
     pl_hf *m = o->m;
-    o->vocab = pl_hf_int(m, "vocab_size", 128100);
-    o->hidden = pl_hf_int(m, "hidden_size", 1536);
+    o->vocab = size_of(m, "vocab_size", 128100);
+    o->hidden = size_of(m, "hidden_size", 1536);
     o->layers = pl_hf_int(m, "num_hidden_layers", 24);
-    o->heads = pl_hf_int(m, "num_attention_heads", 24);
-    o->inner = pl_hf_int(m, "intermediate_size", 6144);
-    o->width = pl_hf_int(m, "embedding_size", o->hidden);
-    o->positions = pl_hf_int(m, "max_position_embeddings", 512);
+    o->heads = size_of(m, "num_attention_heads", 24);
+    o->inner = size_of(m, "intermediate_size", 6144);
+    o->width = size_of(m, "embedding_size", o->hidden);
+    o->positions = size_of(m, "max_position_embeddings", m->seq > 512 ? m->seq : 512);
     o->types = pl_hf_int(m, "type_vocab_size", 0);
-    o->pad = pl_hf_int(m, "pad_token_id", 0);
+    o->pad = pl_hf_has(m, "pad_token_id") ? pl_hf_pad(m) : 0;
     o->labels = pl_hf_labels(m);
     o->eps = pl_hf_float(m, "layer_norm_eps", 1e-7);
     o->drop = pl_hf_float(m, "hidden_dropout_prob", 0.1);
@@ -499,15 +507,6 @@ static int64_t positive(model *o, const char *key) {
 
 static void check_keys(model *o) {
     pl_hf *m = o->m;
-    const struct {
-        const char *key;
-        int64_t value;
-    } sizes[] = {{"vocab_size", o->vocab},          {"hidden_size", o->hidden},
-                 {"num_attention_heads", o->heads}, {"intermediate_size", o->inner},
-                 {"embedding_size", o->width},      {"max_position_embeddings", o->positions}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1) pl_hf_refuse(m, sizes[i].key, "expected at least 1");
-    if (o->heads < 1) o->heads = 1;
     if (o->hidden % o->heads != 0)
         pl_hf_refuse(m, "num_attention_heads", "hidden_size %lld is no multiple of it",
                      (long long)o->hidden);

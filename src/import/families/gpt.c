@@ -36,7 +36,16 @@ void pl_gpt_positions(pl_gpt *g) {
     g->positions = pl_aten_unsqueeze(g->b, x, 0);
 }
 
-int32_t pl_gpt_mask(pl_gpt *g, bool as_float) {
+int32_t pl_gpt_like(pl_gpt *g, int32_t x, int32_t like) {
+    const pl_tensor *t = pl_built(g->b, x);
+    pl_dtype dtype = pl_built(g->b, like)->dtype;
+    pl_call(g->b, "aten.to.other");
+    pl_call_tensor(g->b, "self", x);
+    pl_call_tensor(g->b, "other", like);
+    return pl_call_result(g->b, dtype, t->dims, t->sizes);
+}
+
+int32_t pl_gpt_mask(pl_gpt *g, int32_t like) {
     pl_builder *b = g->b;
     pl_line(b, "causal_mask = create_causal_mask()");
     int32_t q = pl_aten_scalar(b, "aten.add.Tensor", pl_aten_arange(b, g->seq), 0);
@@ -45,22 +54,15 @@ int32_t pl_gpt_mask(pl_gpt *g, bool as_float) {
     k = pl_aten_view(b, k, PL_SIZES(1, 1, 1, g->seq));
     int32_t mask = pl_aten_binary(b, "aten.le.Tensor", k, q);
     mask = pl_aten_expand(b, mask, PL_SIZES(g->batch, -1, g->seq, g->seq));
-    if (!as_float) return mask;
-    int32_t zero = pl_aten_make(b, "aten.zeros.default", g->m->dtype, 0, NULL, 0);
+    if (like < 0) return mask;
+    pl_dtype dtype = pl_built(b, like)->dtype;
+    int32_t zero = pl_aten_make(b, "aten.zeros.default", dtype, 0, NULL, 0);
+    zero = pl_gpt_like(g, zero, like);
     pl_call(b, "aten.where.ScalarOther");
     pl_call_tensor(b, "condition", mask);
     pl_call_tensor(b, "self", zero);
     pl_call_float(b, "other", -3.4028234663852886e+38);
-    return pl_call_result(b, g->m->dtype, PL_SIZES(g->batch, 1, g->seq, g->seq));
-}
-
-int32_t pl_gpt_like(pl_gpt *g, int32_t x, int32_t like) {
-    const pl_tensor *t = pl_built(g->b, x);
-    pl_dtype dtype = pl_built(g->b, like)->dtype;
-    pl_call(g->b, "aten.to.other");
-    pl_call_tensor(g->b, "self", x);
-    pl_call_tensor(g->b, "other", like);
-    return pl_call_result(g->b, dtype, t->dims, t->sizes);
+    return pl_call_result(b, dtype, PL_SIZES(g->batch, 1, g->seq, g->seq));
 }
 
 int32_t pl_gpt_heads(pl_gpt *g, int32_t x, int64_t heads) {
@@ -285,7 +287,7 @@ static int32_t embed_gpt2(pl_gpt *g, int32_t ids) {
     x = pl_aten_add(b, x, p);
     if (!g->is->conv1d) /* gpt_bigcode's own mask, which nothing uses */
         pl_build_buffer(b, "bias", PL_DT_BOOL, false, PL_SIZES(rows, rows));
-    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, true);
+    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, x);
     pl_line(b, "hidden_states = drop(hidden_states)");
     return pl_hf_dropout(g->m, "drop", x, g->embed_dropout);
 }
@@ -421,7 +423,7 @@ static int32_t embed_opt(pl_gpt *g, int32_t ids) {
     pl_line(b, "position_ids = (position_ids * position_attention_mask - 1).long()");
     p = pl_aten_scalar(b, "aten.sub.Tensor", pl_aten_mul(b, p, ones), 1);
     p = pl_aten_to(b, p, PL_DT_I64);
-    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, true);
+    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, x);
     pl_line(b, "pos_embeds = embed_positions(position_ids)");
     pl_gpt_enter(g, "embed_positions", "LearnedPositionalEmbedding");
     pl_line(b, "return super().forward(position_ids + self.offset)");

@@ -57,9 +57,9 @@ void pl_gpt_enter(pl_gpt *g, const char *name, const char *class);
 int32_t pl_gpt_embedding(pl_gpt *g, const char *name, int64_t rows, int64_t width, int32_t indices,
                          int64_t padding, int32_t *weight);
 void pl_gpt_positions(pl_gpt *g); /* position_ids [1, seq] */
-/* masking_utils.py's mask: boolean [batch, 1, seq, seq] (expanded), or where as_float set, 0 and
- * the least number of the weights' type. */
-int32_t pl_gpt_mask(pl_gpt *g, bool as_float);
+/* masking_utils.py's mask [batch, 1, seq, seq]: boolean (expanded) where like is PL_NONE, else 0
+ * and the least number of like's type. */
+int32_t pl_gpt_mask(pl_gpt *g, int32_t like);
 /* x.to(like.dtype): of a job in another precision, whatever like then is. */
 int32_t pl_gpt_like(pl_gpt *g, int32_t x, int32_t like);
 /* x [.., n] as heads [batch, heads, seq, head_dim]. */

@@ -50,7 +50,7 @@ static int32_t embed_rotary(pl_gpt *g, int32_t ids) {
     int32_t x = pl_gpt_embedding(g, phi ? "embed_tokens" : "embed_in", g->vocab, g->hidden, ids,
                                  phi ? pl_hf_pad(g->m) : -1, &g->table);
     pl_gpt_positions(g);
-    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, true);
+    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, x);
     pl_line(b, phi ? "inputs_embeds = embed_dropout(inputs_embeds)"
                    : "hidden_states = emb_dropout(inputs_embeds)");
     x = pl_hf_dropout(g->m, phi ? "embed_dropout" : "emb_dropout", x, g->embed_dropout);
@@ -259,7 +259,7 @@ static int32_t embed_bloom(pl_gpt *g, int32_t ids) {
     pl_line(b, "alibi = alibi.repeat(batch_size, 1, 1)");
     s = pl_aten_repeat(b, s, PL_SIZES(g->batch, 1, 1));
     g->alibi = pl_gpt_like(g, s, x);
-    g->mask = pl_gpt_mask(g, true);
+    g->mask = pl_gpt_mask(g, x);
     return x;
 }
 
@@ -387,7 +387,7 @@ static void falcon_alibi(pl_gpt *g, int32_t like) {
     s = pl_aten_mul(b, s, at);
     s = pl_gpt_like(g, pl_aten_reshape(b, s, PL_SIZES(-1, 1, g->seq)), like);
     pl_gpt_positions(g);
-    int32_t mask = pl_gpt_mask(g, true);
+    int32_t mask = pl_gpt_mask(g, like);
     pl_line(b, "alibi = alibi.reshape()");
     s = pl_aten_reshape(b, s, PL_SIZES(g->batch, -1, 1, g->seq));
     pl_line(b, "causal_mask = masked_fill(alibi / sqrt(), causal_mask < -1)");
@@ -405,7 +405,8 @@ static int32_t embed_falcon(pl_gpt *g, int32_t ids) {
         falcon_alibi(g, x);
     } else {
         pl_gpt_positions(g);
-        if (g->m->attn != PL_ATTN_FLASH2) g->mask = pl_gpt_mask(g, g->m->attn == PL_ATTN_EAGER);
+        if (g->m->attn != PL_ATTN_FLASH2)
+            g->mask = pl_gpt_mask(g, g->m->attn == PL_ATTN_EAGER ? x : PL_NONE);
     }
     pl_hf_rotary(g->m, "rotary_emb",
                  "transformers.models.falcon.modeling_falcon.FalconRotaryEmbedding", g->rotary,
@@ -465,16 +466,16 @@ static void split_falcon(pl_gpt *g, int32_t x, int32_t qkv[3]) {
 }
 
 /* Attention in plain products: [batch, heads, seq, d]. */
-static int32_t plain_falcon(pl_gpt *g, const int32_t qkv[3]) {
+static int32_t plain_falcon(pl_gpt *g, const int32_t qkv[3], int32_t hidden) {
     pl_builder *b = g->b;
-    pl_dtype dtype = pl_built(b, qkv[0])->dtype;
     pl_line(b, "attention_scores = query_layer @ key_layer");
     int32_t x = pl_aten_matmul(b, qkv[0], pl_aten_transpose(b, qkv[1], -1, -2));
     if (g->alibi < 0) {
         pl_line(b, "attention_scores /= sqrt()");
         x = pl_aten_scalar(b, "aten.div_.Tensor", x, 1 / g->scale);
         pl_line(b, "attention_scores = softmax(attention_scores + attention_mask)");
-        x = pl_aten_softmax(b, pl_aten_add(b, x, g->mask), -1, dtype);
+        x = pl_gpt_like(g, pl_aten_add(b, x, g->mask), hidden);
+        x = pl_aten_softmax(b, x, -1, PL_DT_UNKNOWN);
         pl_line(b, "attn_output = attention_scores @ value_layer");
         return pl_aten_matmul(b, x, qkv[2]);
     }
@@ -484,7 +485,8 @@ static int32_t plain_falcon(pl_gpt *g, const int32_t qkv[3]) {
     int32_t row = pl_aten_slice(b, g->alibi, 2, 0, 1); /* [batch, heads, 1, seq] */
     x = pl_aten_scalar(b, "aten.mul_.Tensor", pl_aten_add(b, x, row), g->scale);
     pl_line(b, "attention_probs = softmax(attention_logits + attention_mask)");
-    x = pl_aten_softmax(b, pl_aten_add(b, x, g->mask), -1, dtype);
+    x = pl_gpt_like(g, pl_aten_add(b, x, g->mask), hidden);
+    x = pl_aten_softmax(b, x, -1, PL_DT_UNKNOWN);
     pl_line(b, "attention_probs = attention_dropout(attention_probs)");
     x = pl_hf_dropout(g->m, "attention_dropout", x, g->attn_dropout);
     pl_line(b, "attn_output = attention_probs @ value_layer");
@@ -497,7 +499,7 @@ static int32_t attention_falcon(pl_gpt *g, int32_t x) {
                                          "value_layer = value_layer.transpose(1, 2).reshape()"};
     pl_builder *b = g->b;
     int64_t kv = falcon_new(g) ? g->heads : g->kv_heads;
-    int32_t qkv[3];
+    int32_t qkv[3], hidden = x;
     pl_gpt_enter(g, "self_attention", "Attention");
     pl_module_children(b, "query_key_value dense attention_dropout");
     x = linear_falcon(g, "query_key_value", x, g->hidden + 2 * g->kv_heads * g->head_dim);
@@ -515,7 +517,7 @@ static int32_t attention_falcon(pl_gpt *g, int32_t x) {
         qkv[1] = pl_gpt_rotate(g, qkv[1], cos, sin);
     }
     if (g->m->attn == PL_ATTN_EAGER) {
-        x = plain_falcon(g, qkv);
+        x = plain_falcon(g, qkv, hidden);
     } else {
         pl_line(b, "attn_output = scaled_dot_product_attention()");
         x = pl_aten_attention(b, qkv[0], qkv[1], qkv[2], g->mask,

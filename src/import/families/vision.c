@@ -352,13 +352,21 @@ static void read_sides(model *o, const char *key, int64_t otherwise, int64_t sid
     }
 }
 
+/* A size: at least 1. */
+static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
+    int64_t n = pl_hf_int(m, key, otherwise);
+    if (n >= 1) return n;
+    pl_hf_refuse(m, key, "expected at least 1");
+    return 1;
+}
+
 static void read_keys(model *o) {
     pl_hf *m = o->m;
     const style *s = o->s;
-    o->hidden = pl_hf_int(m, "hidden_size", 768);
+    o->hidden = size_of(m, "hidden_size", 768);
     o->layers = pl_hf_int(m, "num_hidden_layers", 12);
-    o->heads = pl_hf_int(m, "num_attention_heads", 12);
-    o->channels = pl_hf_int(m, "num_channels", 3);
+    o->heads = size_of(m, "num_attention_heads", 12);
+    o->channels = size_of(m, "num_channels", 3);
     o->eps = pl_hf_float(m, "layer_norm_eps", s->eps);
     o->drop = pl_hf_float(m, "hidden_dropout_prob", 0);
     o->attn_drop = pl_hf_float(m, "attention_probs_dropout_prob", 0);
@@ -368,15 +376,6 @@ static void read_keys(model *o) {
         o->path_rate = pl_hf_float(m, "drop_path_rate", has(o, RELATIVE) ? 0.1 : 0);
     read_sides(o, "image_size", 224, o->image);
     read_sides(o, "patch_size", s->patch, o->patch);
-    const struct {
-        const char *key;
-        int64_t value;
-    } sizes[] = {{"hidden_size", o->hidden},
-                 {"num_attention_heads", o->heads},
-                 {"num_channels", o->channels}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1) pl_hf_refuse(m, sizes[i].key, "expected at least 1");
-    if (o->heads < 1) o->heads = 1;
     if (o->layers > PL_HF_MAX_LAYERS)
         pl_hf_refuse(m, "num_hidden_layers", "at most %d can be built", PL_HF_MAX_LAYERS);
     if (!pl_hf_has(m, "head_dim") && o->hidden % o->heads != 0)
@@ -387,7 +386,7 @@ static void read_keys(model *o) {
         double inner = (double)o->hidden * pl_hf_float(m, "mlp_ratio", 4);
         o->inner = inner >= 1 && inner < 0x1p40 ? (int64_t)inner : 0;
     } else {
-        o->inner = pl_hf_int(m, "intermediate_size", 3072);
+        o->inner = size_of(m, "intermediate_size", 3072);
     }
     if (o->inner < 1 || o->head < 1)
         pl_hf_refuse(m, has(o, SCALES) ? "mlp_ratio" : "intermediate_size", "expected more than 0");

@@ -1,0 +1,14 @@
+/* summary: the text that torchsummary and torchinfo print. */
+#ifndef PL_IMPORT_SUMMARY_H
+#define PL_IMPORT_SUMMARY_H
+
+#include "graph/summary.h"
+
+/* settings: NULL for defaults. bytes are not needed after the call. On failure *out is NULL. */
+pl_status pl_import_summary(pl_summary **out, const char *bytes, size_t size, const char *name,
+                            const pl_model_settings *settings, pl_error *err);
+
+/* Whether a text has their table's heading, which other talk may stand before. */
+bool pl_summary_is(const char *bytes, size_t size);
+
+#endif

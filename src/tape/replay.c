@@ -1,0 +1,307 @@
+/* replay: see replay.h.
+ *
+ * A storage is born with the first operator that gives it back and dies where the trace says. Its
+ * kind is what the trace says (weights, gradients, optimizer, inputs) or else what its phase makes
+ * it. Copies of a step: storages of the step are born anew; what had outlived the step dies where
+ * its like of the step before died, or, where that is not recorded, gradients at the step's
+ * beginning (zero_grad) and the rest when their successors are born (the next assignment to a
+ * name). What was made once (weights, optimizer state) is not made again.
+ *
+ * Left out: several streams. */
+#include "tape/replay.h"
+
+#include <string.h>
+
+enum { STEPS = 3 };
+
+typedef struct player {
+    pl_replay r;
+    pl_replay_rule **rules; /* [node_count] */
+    int32_t *birth_step;    /* [storage_count]: step it is born in, -1: not met */
+    int32_t *twin;          /* [storage_count]: of the step before, the same of the last; -1 */
+} player;
+
+/* ---- births and deaths ---- */
+
+static pl_kind kind_of(const pl_replay *r, int32_t storage) {
+    static const pl_kind by_phase[PL_PHASES] = {
+        [PL_PHASE_LOAD] = PL_WEIGHTS,         [PL_PHASE_INPUT] = PL_INPUTS,
+        [PL_PHASE_FORWARD] = PL_ACTIVATIONS,  [PL_PHASE_BACKWARD] = PL_TEMPORARY,
+        [PL_PHASE_OPTIMIZER] = PL_TEMPORARY,
+    };
+    int8_t said = r->trace->storages[storage].kind;
+    return said >= 0 ? (pl_kind)said : by_phase[r->e.phase];
+}
+
+/* What was there under the same number goes: a name was assigned anew. */
+static void bear(pl_replay *r, int32_t storage, int32_t block) {
+    const pl_trace_storage *s = &r->trace->storages[storage];
+    int32_t before = r->born[storage] ? r->blocks[storage] : 0;
+    r->born[storage] = true;
+    r->blocks[storage] = block;
+    if (block) {
+        pl_tape_block *made = &r->e.tape->blocks[block];
+        made->kind = (uint8_t)kind_of(r, storage);
+        made->tensor = s->tensor;
+        if (s->tensor >= 0) made->what = r->trace->graph.tensors[s->tensor].path;
+    }
+    pl_block_gone(&r->e, before);
+}
+
+static int32_t output_storage(const pl_replay *r, uint32_t output) {
+    if (output >= r->event->output_count || r->event->outputs[output] < 0) return -1;
+    return r->trace->tensors[r->event->outputs[output]].storage;
+}
+
+/* Whether this event is the one in which it is born, in this step or in the one that is copied. */
+static bool is_new(const pl_replay *r, int32_t storage) {
+    const player *p = (const player *)r; /* r is its first member */
+    if (storage < 0) return false;
+    return !r->born[storage] || p->birth_step[storage] == -2;
+}
+
+void pl_replay_birth(pl_replay *r, uint32_t output, int64_t bytes) {
+    int32_t storage = output_storage(r, output);
+    if (!is_new(r, storage)) return;
+    player *p = (player *)r;
+    if (p->birth_step[storage] == -2) p->birth_step[storage] = -3;
+    bear(r, storage, pl_block_new(&r->e, bytes >= 0 ? bytes : r->trace->storages[storage].bytes));
+}
+
+void pl_replay_adopt(pl_replay *r, uint32_t output, int32_t block) {
+    int32_t storage = output_storage(r, output);
+    player *p = (player *)r;
+    if (!is_new(r, storage)) {
+        pl_block_gone(&r->e, block);
+        return;
+    }
+    if (p->birth_step[storage] == -2) p->birth_step[storage] = -3;
+    bear(r, storage, block);
+}
+
+static void die(pl_replay *r, int32_t storage) {
+    if (!r->born[storage]) return;
+    r->born[storage] = false;
+    pl_block_gone(&r->e, r->blocks[storage]);
+    r->blocks[storage] = 0;
+}
+
+/* ---- events ---- */
+
+static void play(player *p, const pl_trace_event *event) {
+    pl_replay *r = &p->r;
+    pl_eager *e = &r->e;
+    if (event->node == PL_TRACE_DEATH) {
+        die(r, event->storage);
+        return;
+    }
+    r->event = event;
+    e->node = event->node;
+    e->in_backward = event->function >= 0;
+    e->what = event->function >= 0 ? r->trace->functions[event->function]
+              : event->node >= 0   ? r->trace->graph.nodes[event->node].target
+                                   : "";
+    e->kind = PL_TEMPORARY;
+    if (event->node >= 0 && p->rules[event->node]) p->rules[event->node](r);
+    for (uint32_t i = 0; i < event->output_count; i++) pl_replay_birth(r, i, -1);
+}
+
+/* Events first to end, with the marks among them. */
+static void play_range(player *p, size_t first, size_t end, int step) {
+    const pl_trace *t = p->r.trace;
+    size_t mark = 0;
+    while (mark < t->mark_count && t->marks[mark].event < first) mark++;
+    for (size_t i = first; i < end && !p->r.e.failed; i++) {
+        for (; mark < t->mark_count && t->marks[mark].event <= i; mark++) {
+            p->r.e.step = (uint8_t)(step >= 0 ? step : t->marks[mark].step);
+            pl_mark(&p->r.e, (pl_phase)t->marks[mark].phase);
+        }
+        play(p, &t->events[i]);
+    }
+}
+
+/* ---- copies of the last step ---- */
+
+/* Where step k begins. */
+static size_t step_begin(const pl_trace *t, int step) {
+    for (size_t i = 0; i < t->mark_count; i++)
+        if (t->marks[i].step == step && t->marks[i].phase != PL_PHASE_LOAD) return t->marks[i].event;
+    return t->event_count;
+}
+
+/* The storages that events first to end bear, in order, with the phase of each. */
+typedef struct births {
+    int32_t *storages;
+    uint8_t *phases;
+    size_t count;
+} births;
+
+static births births_of(player *p, size_t first, size_t end, int step) {
+    const pl_trace *t = p->r.trace;
+    pl_arena *arena = p->r.e.tape->arena;
+    births b = {pl_arena_array(arena, t->storage_count + 1, sizeof *b.storages),
+                pl_arena_array(arena, t->storage_count + 1, sizeof *b.phases), 0};
+    if (!b.storages || !b.phases) {
+        p->r.e.failed = true;
+        return b;
+    }
+    uint8_t phase = PL_PHASE_INPUT;
+    size_t mark = 0;
+    for (size_t i = first; i < end; i++) {
+        for (; mark < t->mark_count && t->marks[mark].event <= i; mark++)
+            phase = t->marks[mark].phase;
+        const pl_trace_event *event = &t->events[i];
+        for (uint32_t k = 0; event->node != PL_TRACE_DEATH && k < event->output_count; k++) {
+            int32_t s = event->outputs[k] >= 0 ? t->tensors[event->outputs[k]].storage : -1;
+            if (s < 0 || p->birth_step[s] != -1) continue;
+            p->birth_step[s] = step;
+            b.storages[b.count] = s;
+            b.phases[b.count++] = phase;
+        }
+    }
+    return b;
+}
+
+/* The k-th storage born in a phase of one step is the k-th of the same phase in the other. */
+static void pair(player *p, const births *before, const births *last) {
+    size_t at[PL_PHASES] = {0};
+    for (size_t i = 0; i < before->count; i++) {
+        uint8_t phase = before->phases[i];
+        size_t *next = &at[phase];
+        while (*next < last->count && last->phases[*next] != phase) (*next)++;
+        if (*next >= last->count) continue;
+        int32_t a = before->storages[i], b = last->storages[*next];
+        if (p->r.trace->storages[a].bytes == p->r.trace->storages[b].bytes) {
+            p->twin[a] = b;
+            (*next)++;
+        }
+    }
+}
+
+static bool made_once(const pl_trace *t, int32_t storage) {
+    return t->storages[storage].kind == PL_WEIGHTS || t->storages[storage].kind == PL_OPTIMIZER;
+}
+
+/* One more step: the events of the last, its storages born anew. */
+static void play_copy(player *p, const births *last, bool paired, size_t first, int step) {
+    pl_replay *r = &p->r;
+    const pl_trace *t = r->trace;
+    r->e.step = (uint8_t)step;
+    pl_mark(&r->e, PL_PHASE_INPUT);
+    for (size_t i = 0; i < last->count; i++) {
+        int32_t s = last->storages[i];
+        if (made_once(t, s)) continue;
+        if (!paired && t->storages[s].kind == PL_GRADIENTS) die(r, s);
+        p->birth_step[s] = -2; /* to be born again */
+    }
+    for (size_t i = first; i < t->event_count && !r->e.failed; i++) {
+        for (size_t m = 0; m < t->mark_count; m++)
+            if (t->marks[m].event == i && t->marks[m].step == t->steps - 1)
+                pl_mark(&r->e, (pl_phase)t->marks[m].phase);
+        const pl_trace_event *event = &t->events[i];
+        if (event->node != PL_TRACE_DEATH) {
+            play(p, event);
+            continue;
+        }
+        int32_t s = event->storage;
+        if (p->birth_step[s] == -3)
+            die(r, s); /* born in this copy */
+        else if (p->twin[s] >= 0 && p->birth_step[p->twin[s]] == -2)
+            die(r, p->twin[s]); /* as its like died in the recorded step */
+    }
+}
+
+/* ---- the whole ---- */
+
+static bool prepare(player *p) {
+    const pl_trace *t = p->r.trace;
+    const pl_graph *g = &t->graph;
+    pl_arena *arena = p->r.e.tape->arena;
+    p->r.blocks = pl_arena_array(arena, t->storage_count + 1, sizeof *p->r.blocks);
+    p->r.born = pl_arena_array(arena, t->storage_count + 1, sizeof *p->r.born);
+    p->birth_step = pl_arena_array(arena, t->storage_count + 1, sizeof *p->birth_step);
+    p->twin = pl_arena_array(arena, t->storage_count + 1, sizeof *p->twin);
+    p->rules = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *p->rules);
+    if (!p->r.blocks || !p->r.born || !p->birth_step || !p->twin || !p->rules) return false;
+    for (size_t i = 0; i < t->storage_count; i++) p->birth_step[i] = p->twin[i] = -1;
+    const char *last = NULL; /* the importer shares the names of equal operators */
+    struct {
+        const char *target;
+        pl_replay_rule *rule;
+    } seen[64] = {0};
+    (void)last;
+    for (int32_t i = 0; i < g->node_count; i++) {
+        const char *target = g->nodes[i].target;
+        size_t at = ((uintptr_t)target >> 4) % 64;
+        if (seen[at].target != target) {
+            seen[at].target = target;
+            seen[at].rule = pl_replay_rule_of(target);
+        }
+        p->rules[i] = seen[at].rule;
+    }
+    return true;
+}
+
+static void add_notes(player *p) {
+    const pl_trace *t = p->r.trace;
+    pl_tape *tape = p->r.e.tape;
+    tape->notes = pl_arena_array(tape->arena, t->warning_count + 1, sizeof *tape->notes);
+    if (!tape->notes) {
+        p->r.e.failed = true;
+        return;
+    }
+    for (size_t i = 0; i < t->warning_count; i++) tape->notes[tape->note_count++] = t->warnings[i];
+    if (t->cc_major && t->cc_major != p->r.e.device->cc_major)
+        tape->notes[tape->note_count++] =
+            "the trace was captured for a card of another compute capability: attention may run "
+            "other kernels";
+}
+
+static void run(player *p) {
+    const pl_trace *t = p->r.trace;
+    size_t first = step_begin(t, t->steps - 1);
+    pl_mark(&p->r.e, PL_PHASE_LOAD);
+    add_notes(p);
+    play_range(p, 0, t->event_count, -1);
+    for (size_t i = 0; i < t->mark_count; i++)
+        p->r.e.tape->trains |= t->marks[i].phase == PL_PHASE_BACKWARD;
+    if (t->steps >= STEPS || first >= t->event_count) return;
+    size_t before = t->steps > 1 ? step_begin(t, t->steps - 2) : first;
+    births_of(p, 0, before, 0);
+    births earlier = births_of(p, before, first, 0), last = births_of(p, first, t->event_count, 0);
+    if (p->r.e.failed) return;
+    pair(p, &earlier, &last);
+    for (int step = t->steps; step < STEPS && !p->r.e.failed; step++)
+        play_copy(p, &last, t->steps > 1, first, step);
+}
+
+pl_status pl_tape_replay(pl_tape **out, const pl_trace *trace, const pl_tape_device *device,
+                         size_t memory_limit, pl_error *err) {
+    *out = NULL;
+    pl_arena *arena = pl_arena_new(memory_limit), *step = pl_arena_new(memory_limit);
+    pl_tape *tape = arena && step ? pl_arena_alloc(arena, sizeof *tape) : NULL;
+    bool failed = !tape;
+    if (tape) {
+        tape->arena = arena;
+        player p = {.r = {.trace = trace}};
+        p.r.training = (pl_training){.cudnn_benchmark = trace->cudnn_benchmark,
+                                     .channels_last = trace->channels_last};
+        p.r.e.tape = tape;
+        p.r.e.step_arena = step;
+        p.r.e.graph = &trace->graph;
+        p.r.e.device = device;
+        p.r.e.training = &p.r.training;
+        p.r.e.node = -1;
+        failed = !prepare(&p);
+        if (!failed) run(&p);
+        failed |= p.r.e.failed;
+    }
+    pl_arena_free(&step);
+    if (failed) {
+        pl_arena_free(&arena);
+        return pl_fail(err, PL_MISSING, trace->graph.name, -1,
+                       "out of memory while replaying the trace");
+    }
+    *out = tape;
+    return PL_OK;
+}

@@ -1,0 +1,234 @@
+/* fuzz_spec: damaged sketches and summaries. Whatever the bytes, a spec becomes a recipe that
+ * builds sound graphs, or PL_INPUT with file, place and line; a summary becomes counts, or the
+ * same; nothing crashes, leaks or hangs.
+ *
+ * With clang -fsanitize=fuzzer (and -DPL_LIBFUZZER) this is a libFuzzer target:
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DPL_LIBFUZZER -D_POSIX_C_SOURCE=200809L \
+ *         -Isrc -Iinclude -Itests tests/fuzz_spec.c src/core/{arena,error,file}.c \
+ *         src/graph/{aten,aten_view,build,expr,graph,recipe}.c src/import/{json,summary,yaml}.c \
+ *         src/import/spec{,_family,_item,_list,_nn}.c -lm -o fuzz_spec
+ *
+ * Without, a program that damages texts itself, from a seed, the same each time:
+ *     test_fuzz_spec COUNT FILE... */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/file.h"
+#include "graph_sound.h"
+#include "import/spec.h"
+#include "import/summary.h"
+
+static void stop(const char *what, const pl_error *err) {
+    fprintf(stderr, "not sound: %s (%d, %s, %lld: %s)\n", what, err->code, err->where,
+            (long long)err->position, err->message);
+    abort();
+}
+
+/* A failure must say where; running into the limit set for memory is allowed. */
+static void check_failure(pl_status status, const pl_error *err, const void *out) {
+    bool placed = err->position >= 0 && strncmp(err->where, "fuzzed", 6) == 0;
+    if (out || err->code != status || !err->message[0] ||
+        !(status == PL_MISSING || (status == PL_INPUT && placed)))
+        stop("failure", err);
+}
+
+static void build(const pl_recipe *recipe, int64_t batch, int64_t seq) {
+    pl_error err = {0};
+    pl_graph *graph = NULL;
+    pl_status status = recipe->build(recipe, batch, seq, (size_t)64 << 20, &graph, &err);
+    const char *wrong = status == PL_OK ? graph_unsound(graph) : NULL;
+    if (wrong) stop(wrong, &err);
+    if (status != PL_OK && (graph || !err.message[0])) stop("building", &err);
+    pl_graph_close(&graph);
+}
+
+static bool read_spec(const unsigned char *bytes, size_t size) {
+    pl_model_settings settings = {.memory_limit = (size_t)64 << 20, .depth_limit = 64};
+    pl_error err = {0};
+    pl_recipe *recipe = NULL;
+    pl_status status =
+        pl_import_spec(&recipe, (const char *)bytes, size, "fuzzed", &settings, &err);
+    if (status != PL_OK) {
+        check_failure(status, &err, recipe);
+        return false;
+    }
+    build(recipe, 3, recipe->seq == PL_UNKNOWN ? PL_UNKNOWN : 5);
+    build(recipe, INT64_MAX, recipe->seq == PL_UNKNOWN ? PL_UNKNOWN : INT64_MAX);
+    pl_recipe_close(&recipe);
+    return true;
+}
+
+static bool read_summary(const unsigned char *bytes, size_t size) {
+    pl_model_settings settings = {.memory_limit = (size_t)64 << 20, .depth_limit = 64};
+    pl_error err = {0};
+    pl_summary *summary = NULL;
+    pl_status status =
+        pl_import_summary(&summary, (const char *)bytes, size, "fuzzed", &settings, &err);
+    if (status != PL_OK) {
+        check_failure(status, &err, summary);
+        return false;
+    }
+    for (size_t i = 0; i < summary->layer_count; i++)
+        if (!summary->layers[i].type[0] || summary->layers[i].activations < 0 ||
+            summary->layers[i].parameters < 0)
+            stop("a layer", &err);
+    if (summary->layer_count == 0 || summary->parameters < 0 || summary->trainable < 0)
+        stop("a summary", &err);
+    pl_summary_close(&summary);
+    return true;
+}
+
+static bool read_once(const unsigned char *bytes, size_t size) {
+    pl_spec_is((const char *)bytes, size);
+    bool summary = pl_summary_is((const char *)bytes, size);
+    bool read = read_summary(bytes, size);
+    if (read && !summary && size < 1 << 16) stop("read what is none", &(pl_error){0});
+    return read_spec(bytes, size) || read;
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size);
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size) {
+    read_once(bytes, size);
+    return 0;
+}
+
+#if !defined(PL_LIBFUZZER)
+
+static uint64_t state = 88172645463325252u; /* xorshift64 (G. Marsaglia, 2003) */
+
+static size_t below(size_t limit) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return limit ? (size_t)(state % limit) : 0;
+}
+
+/* Text that readers tend to stumble over. */
+static const char *const tokens[] = {"-1",
+                                     "0",
+                                     "1073741824",
+                                     "9223372036854775807",
+                                     "1e999",
+                                     "-0.0",
+                                     "null",
+                                     "true",
+                                     "[",
+                                     "]",
+                                     "{",
+                                     "}",
+                                     "\"",
+                                     "'",
+                                     "\\",
+                                     "\\u0000",
+                                     ",",
+                                     ": ",
+                                     "- ",
+                                     "\n",
+                                     "\n  ",
+                                     "\n\t",
+                                     "#",
+                                     "&a",
+                                     "*a",
+                                     "|",
+                                     "\xff",
+                                     "\xe2\x94",
+                                     "[[[[",
+                                     "{a: {b: ",
+                                     "linear 5",
+                                     "conv 3 3 9",
+                                     "residual: [",
+                                     "repeat: {times: 10000, layers: [",
+                                     "flatten",
+                                     "transformer 3",
+                                     "embedding {vocab: 9, width: 8}",
+                                     "lstm 7",
+                                     "kernel: ",
+                                     "=",
+                                     "same",
+                                     "--",
+                                     "(recursive)",
+                                     "Conv2d-1"};
+
+/* Damages bytes[0 .. *size) in place; room: what fits. */
+static void damage(unsigned char *bytes, size_t *size, size_t room) {
+    size_t times = 1 + below(4);
+    while (times-- && *size) {
+        size_t at = below(*size), length = 1 + below(below(8) ? 16 : 256);
+        if (length > *size - at) length = *size - at;
+        switch (below(8)) {
+        case 0: bytes[at] ^= (unsigned char)(1u << below(8)); break;
+        case 1: bytes[at] = (unsigned char)(' ' + below(96)); break;
+        case 2: /* leave a piece out */
+            memmove(bytes + at, bytes + at + length, *size - at - length);
+            *size -= length;
+            break;
+        case 3: /* double a piece */
+            if (*size + length > room) break;
+            memmove(bytes + at + length, bytes + at, *size - at);
+            *size += length;
+            break;
+        case 4: /* a piece from elsewhere over this one */
+            memmove(bytes + at, bytes + below(*size - length + 1), length);
+            break;
+        case 5:
+        case 6: { /* a token, over what is there or in between */
+            const char *token = tokens[below(sizeof tokens / sizeof *tokens)];
+            size_t n = strlen(token);
+            bool between = below(2);
+            if (between && *size + n <= room) {
+                memmove(bytes + at + n, bytes + at, *size - at);
+                *size += n;
+            }
+            memcpy(bytes + at, token, n < *size - at ? n : *size - at);
+            break;
+        }
+        default:
+            if (below(4) == 0) *size = at;
+        }
+    }
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    long count = atol(argv[1]);
+    int files = argc - 2;
+    double start = seconds(), slowest = 0;
+    long read = 0;
+    for (int f = 0; f < files; f++) {
+        pl_file file;
+        pl_error err;
+        if (pl_file_open(&file, argv[f + 2], SIZE_MAX, &err) != PL_OK) return 3;
+        size_t room = file.size + 4096;
+        unsigned char *bytes = malloc(room);
+        if (!bytes || !read_once(file.bytes, file.size)) return 3;
+        for (long i = 0; i < count / files; i++) {
+            size_t size = file.size;
+            memcpy(bytes, file.bytes, size);
+            damage(bytes, &size, room);
+            /* an exact block, so that a sanitizer sees the first byte read past the end */
+            unsigned char *exact = malloc(size ? size : 1);
+            if (!exact) return 4;
+            memcpy(exact, bytes, size);
+            double before = seconds();
+            read += read_once(exact, size);
+            double took = seconds() - before;
+            if (took > slowest) slowest = took;
+            free(exact);
+        }
+        free(bytes);
+        pl_file_close(&file);
+    }
+    printf("# %ld damaged texts, %ld of them still readable, %.1f s, the slowest %.1f ms\n", count,
+           read, seconds() - start, slowest * 1e3);
+    if (slowest > 5) return 1;
+    return 0;
+}
+#endif

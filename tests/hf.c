@@ -1,0 +1,367 @@
+/* config.json: keys are found and checked, what is wrong is refused with its key and byte, tasks
+ * and attention are chosen as the file says, and hostile files do no harm. */
+#include "import/hf.h"
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "graph_sound.h"
+#include "import/hf_config.h"
+
+#define SIZES                                                                                      \
+    "\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,"                        \
+    "\"intermediate_size\":128,\"vocab_size\":100,\"rms_norm_eps\":1e-6"
+#define LLAMA "{\"model_type\":\"llama\"," SIZES
+
+static pl_status open_text(pl_recipe **recipe, const char *text, const char *task,
+                           const char *attention, pl_error *err) {
+    pl_model_settings settings;
+    pl_model_settings_default(&settings);
+    settings.task = task;
+    settings.attention = attention;
+    *err = (pl_error){0};
+    return pl_import_hf(recipe, text, strlen(text), "config.json", &settings, err);
+}
+
+/* The graph for a batch of 2 and a sequence of 16, or NULL with err filled. */
+static pl_graph *graph_of(const char *text, const char *task, const char *attention,
+                          pl_error *err) {
+    pl_recipe *recipe = NULL;
+    pl_graph *graph = NULL;
+    if (open_text(&recipe, text, task, attention, err) == PL_OK)
+        recipe->build(recipe, 2, 16, (size_t)256 << 20, &graph, err);
+    pl_recipe_close(&recipe);
+    return graph;
+}
+
+static int64_t parameters(const pl_graph *g) {
+    int64_t count = 0;
+    for (int32_t i = 0; i < g->tensor_count; i++)
+        if (g->tensors[i].role == PL_ROLE_PARAMETER && g->tensors[i].tied < 0)
+            count += pl_tensor_elements(&g->tensors[i]);
+    return count;
+}
+
+static int count_of(const pl_graph *g, const char *target) {
+    int count = 0;
+    for (int32_t i = 0; i < g->node_count; i++) count += strcmp(g->nodes[i].target, target) == 0;
+    return count;
+}
+
+static bool warns(const pl_recipe *recipe, const char *word) {
+    for (size_t i = 0; i < recipe->warning_count; i++)
+        if (strstr(recipe->warnings[i], word)) return true;
+    return false;
+}
+
+/* ---- keys ---- */
+
+static void keys_are_found(void) {
+    static const char text[] =
+        "{\"a\":1,\"b\":null,\"c\":{\"d\":{\"e\":2.5}},\"f\":[1,\"x\",[2],null],\"g\":true,"
+        "\"h\":\"w\\u00e9\",\"a\":7,\"id2label\":{\"0\":\"A\",\"1\":\"B\",\"2\":\"C\"}}";
+    pl_arena *arena = pl_arena_new(0);
+    pl_config *config = NULL;
+    pl_error err = {0};
+    CHECK_INT(pl_config_read(&config, arena, text, sizeof text - 1, "config.json", &err), PL_OK);
+    pl_hf m = {
+        .b = pl_builder_open("x", 0), .config = config, .file = "config.json", .failed_at = -1};
+    CHECK_INT(pl_hf_int(&m, "a", 0), 7); /* the last counts */
+    CHECK_INT(pl_hf_int(&m, "b", 5), 5); /* null is absent */
+    CHECK_INT(pl_hf_int(&m, "zz|b|a", 5), 7);
+    CHECK(pl_hf_float(&m, "c.d.e", 0) == 2.5);
+    CHECK(pl_hf_float(&m, "a", 0) == 7);
+    CHECK(!pl_hf_has(&m, "c.d.f"));
+    CHECK(!pl_hf_has(&m, "b"));
+    CHECK(pl_hf_bool(&m, "g", false));
+    CHECK_STR(pl_hf_string(&m, "h", ""), "w\xc3\xa9");
+    CHECK_INT(pl_hf_list(&m, "f"), 4);
+    CHECK_INT(pl_hf_list_int(&m, "f", 0, -1), 1);
+    CHECK_INT(pl_hf_list_int(&m, "f", 3, 9), 9);
+    CHECK_STR(pl_hf_list_string(&m, "f", 1, ""), "x");
+    CHECK_INT(pl_hf_list_int(&m, "f", 4, -1), -1);
+    CHECK_INT(pl_hf_labels(&m), 3);
+    CHECK(!pl_build_failed(m.b));
+    pl_builder_close(&m.b);
+    pl_arena_free(&arena);
+}
+
+static void wrong_values_name_their_key(void) {
+    static const struct {
+        const char *text, *key;
+        int64_t at;
+    } rows[] = {
+        {LLAMA ",\"num_key_value_heads\":-1}", "num_key_value_heads", -1},
+        {LLAMA ",\"num_key_value_heads\":3}", "num_key_value_heads", -1},
+        {LLAMA ",\"num_key_value_heads\":1.5}", "num_key_value_heads", -1},
+        {LLAMA ",\"num_key_value_heads\":\"4\"}", "num_key_value_heads", -1},
+        {LLAMA ",\"head_dim\":1099511627777}", "head_dim", -1},
+        {LLAMA ",\"head_dim\":99999999999999999999}", "head_dim", -1},
+        {LLAMA ",\"head_dim\":7}", "head_dim", -1},
+        {LLAMA ",\"attention_bias\":1}", "attention_bias", -1},
+        {LLAMA ",\"hidden_act\":\"gelo\"}", "hidden_act", -1},
+        {LLAMA ",\"attention_dropout\":NaN}", "attention_dropout", -1},
+        {LLAMA ",\"num_hidden_layers\":4097}", "num_hidden_layers", -1},
+        {LLAMA ",\"num_hidden_layers\":0}", "num_hidden_layers", -1},
+        {"{\"model_type\":\"llama\",\"hidden_size\":64}", "num_hidden_layers", 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pl_error err;
+        pl_graph *graph = graph_of(rows[i].text, NULL, NULL, &err);
+        char key[64];
+        snprintf(key, sizeof key, "\"%s\":", rows[i].key);
+        const char *last = NULL;
+        for (const char *at = rows[i].text; (at = strstr(at, key)); at++) last = at;
+        CHECK(!graph);
+        CHECK_INT(err.code, PL_INPUT);
+        CHECK_STR(err.where, "config.json");
+        CHECK(strncmp(err.message, rows[i].key, strlen(rows[i].key)) == 0);
+        CHECK_INT(err.position, last ? last - rows[i].text + (int64_t)strlen(key) : rows[i].at);
+        if (check_failures_in_case) printf("    %s: %s\n", rows[i].text, err.message);
+        pl_graph_close(&graph);
+    }
+}
+
+static void broken_files(void) {
+    static const struct {
+        const char *text;
+        int64_t at;
+    } rows[] = {
+        {"", 0},
+        {"[]", 0},
+        {"{\"model_type\":\"llama\"", 21},
+        {"{\"model_type\":\"llama\"} x", 23},
+        {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":"
+         "{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":1",
+         80},
+        {"{\"model_type\":\"nothing\"}", 14},
+        {"{\"model_type\":7}", 14},
+        {"{\"architectures\":[\"X\"]}", 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pl_recipe *recipe = NULL;
+        pl_error err;
+        CHECK_INT(open_text(&recipe, rows[i].text, NULL, NULL, &err), PL_INPUT);
+        CHECK(!recipe);
+        CHECK(err.message[0]);
+        CHECK_INT(err.position, rows[i].at);
+        pl_recipe_close(&recipe);
+    }
+    pl_recipe *recipe = NULL;
+    pl_error err;
+    open_text(&recipe, "{\"model_type\":\"nothing\"}", NULL, NULL, &err);
+    CHECK(strstr(err.message, "nothing") && strstr(err.message, "llama, mistral"));
+}
+
+static void too_much(void) {
+    size_t size = 3 << 20, at = 0;
+    char *text = malloc(size + 64);
+    at += (size_t)sprintf(text, LLAMA);
+    while (at < size) at += (size_t)sprintf(text + at, ",\"k%zu\":1", at);
+    strcpy(text + at, "}");
+    pl_recipe *recipe = NULL;
+    pl_error err;
+    CHECK_INT(open_text(&recipe, text, NULL, NULL, &err), PL_INPUT);
+    CHECK(strstr(err.message, "fewer keys"));
+    at = (size_t)sprintf(text, LLAMA ",\"l\":[0");
+    while (at < size) at += (size_t)sprintf(text + at, ",0");
+    strcpy(text + at, "]}");
+    CHECK_INT(open_text(&recipe, text, NULL, NULL, &err), PL_INPUT);
+    CHECK(strstr(err.message, "shorter lists"));
+    free(text);
+    /* sizes whose products do not fit */
+    pl_graph *graph = graph_of("{\"model_type\":\"llama\",\"hidden_size\":1099511627776,"
+                               "\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+                               "\"intermediate_size\":1099511627776,\"vocab_size\":1099511627776}",
+                               NULL, NULL, &err);
+    CHECK(!graph);
+    CHECK(err.code == PL_INPUT || err.code == PL_MISSING);
+    CHECK(err.message[0]);
+}
+
+/* ---- what is built ---- */
+
+static void sizes_of_a_llama(void) {
+    pl_error err;
+    pl_graph *g = graph_of(LLAMA ",\"num_key_value_heads\":2}", NULL, NULL, &err);
+    CHECK(g);
+    if (!g) return;
+    CHECK(!graph_unsound(g));
+    /* embedding and head; attention 64 x (64 + 32 + 32 + 64), three of 64 x 128, two norms; one
+     * more */
+    CHECK_INT(parameters(g), 2 * 100 * 64 + 2 * (64 * 192 + 3 * 64 * 128 + 2 * 64) + 64);
+    CHECK_INT(count_of(g, "aten.scaled_dot_product_attention.default"), 2);
+    CHECK_INT(count_of(g, "aten.cross_entropy_loss.default"), 1);
+    CHECK_INT(g->input_count, 2);
+    CHECK_INT(g->output_count, 2);
+    CHECK_INT(g->tensors[g->inputs[0]].sizes[1], 16);
+    pl_graph_close(&g);
+    g = graph_of(LLAMA ",\"num_key_value_heads\":2,\"tie_word_embeddings\":true}", NULL, NULL,
+                 &err);
+    CHECK_INT(g ? parameters(g) : 0, 100 * 64 + 2 * (64 * 192 + 3 * 64 * 128 + 2 * 64) + 64);
+    pl_graph_close(&g);
+}
+
+static void tasks(void) {
+    static const struct {
+        const char *architecture, *task, *last; /* last operator */
+    } rows[] = {
+        {"null", NULL, "aten.cross_entropy_loss.default"},
+        {"[\"LlamaForCausalLM\"]", NULL, "aten.cross_entropy_loss.default"},
+        {"[\"LlamaForCausalLM\"]", "base", "aten.mul.Tensor"},
+        {"[\"LlamaModel\"]", NULL, "aten.mul.Tensor"},
+        {"[\"LlamaModel\"]", "causal", "aten.cross_entropy_loss.default"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        pl_error err;
+        snprintf(text, sizeof text, LLAMA ",\"architectures\":%s}", rows[i].architecture);
+        pl_graph *g = graph_of(text, rows[i].task, NULL, &err);
+        CHECK(g);
+        CHECK_STR(g ? g->nodes[g->node_count - 1].target : "", rows[i].last);
+        pl_graph_close(&g);
+    }
+    static const struct {
+        const char *task;
+        int64_t outputs; /* of the last linear layer */
+        int dims;        /* of the second output */
+    } heads[] = {{"classify", 5, 2}, {"tokens", 5, 3}, {"causal", 100, 3}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        pl_error err;
+        pl_graph *g = graph_of(LLAMA ",\"num_labels\":5}", heads[i].task, NULL, &err);
+        CHECK(g);
+        if (!g) continue;
+        const pl_tensor *logits = &g->tensors[g->outputs[1]];
+        CHECK_INT(logits->dims, heads[i].dims);
+        CHECK_INT(logits->sizes[logits->dims - 1], heads[i].outputs);
+        pl_graph_close(&g);
+    }
+    pl_recipe *recipe = NULL;
+    pl_error err;
+    CHECK_INT(open_text(&recipe, LLAMA "}", "masked", NULL, &err), PL_USAGE);
+    CHECK(strstr(err.message, "causal, classify, tokens, base"));
+    CHECK_INT(open_text(&recipe, LLAMA "}", NULL, "fast", &err), PL_USAGE);
+    CHECK_STR(err.where, "--attention");
+    CHECK_INT(open_text(&recipe, LLAMA ",\"architectures\":[\"LlamaForQuestionAnswering\"]}", NULL,
+                        NULL, &err),
+              PL_OK);
+    CHECK(recipe && warns(recipe, "LlamaForQuestionAnswering"));
+    pl_recipe_close(&recipe);
+}
+
+static void attention(void) {
+    static const struct {
+        const char *more, *asked;
+        int kernels, softmaxes;
+    } rows[] = {
+        {"", NULL, 2, 0},
+        {"", "eager", 0, 2},
+        {"", "flash2", 2, 0},
+        {",\"_attn_implementation\":\"eager\"", NULL, 0, 2},
+        {",\"_attn_implementation\":\"eager\"", "sdpa", 2, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        pl_error err;
+        snprintf(text, sizeof text, LLAMA "%s}", rows[i].more);
+        pl_graph *g = graph_of(text, NULL, rows[i].asked, &err);
+        CHECK(g);
+        if (!g) continue;
+        CHECK_INT(count_of(g, "aten.scaled_dot_product_attention.default"), rows[i].kernels);
+        CHECK_INT(count_of(g, "aten.softmax.int"), rows[i].softmaxes);
+        pl_graph_close(&g);
+    }
+}
+
+/* A mask is made only where the window is no longer than the sequence (16). */
+static void windows(void) {
+    static const struct { int window, masks; } rows[] = {{8, 1}, {16, 1}, {17, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        pl_error err;
+        snprintf(text, sizeof text, "{\"model_type\":\"mistral\"," SIZES ",\"sliding_window\":%d}",
+                 rows[i].window);
+        pl_graph *g = graph_of(text, NULL, NULL, &err);
+        CHECK(g);
+        CHECK_INT(g ? count_of(g, "aten.le.Tensor") : -1, rows[i].masks);
+        pl_graph_close(&g);
+    }
+}
+
+static void what_is_assumed(void) {
+    pl_recipe *recipe = NULL;
+    pl_error err;
+    CHECK_INT(open_text(&recipe, LLAMA ",\"max_position_embeddings\":300,\"dtype\":\"bfloat16\"}",
+                        NULL, NULL, &err),
+              PL_OK);
+    CHECK(recipe && recipe->batch == 1 && recipe->batch_assumed && recipe->seq == 300 &&
+          recipe->seq_assumed && recipe->dtype == PL_DT_BF16 && !recipe->guessed);
+    pl_recipe_close(&recipe);
+    CHECK_INT(open_text(&recipe,
+                        "{\"model_type\":\"new\",\"quantization_config\":{\"quant_method\":"
+                        "\"awq\"}," SIZES "}",
+                        NULL, NULL, &err),
+              PL_OK);
+    CHECK(recipe && recipe->seq == 1024 && recipe->guessed && recipe->dtype == PL_DT_F32);
+    CHECK(recipe && warns(recipe, "built as llama") && warns(recipe, "awq"));
+    pl_recipe_close(&recipe);
+    CHECK_INT(open_text(&recipe,
+                        "{\"model_type\":\"gemma3\",\"architectures\":["
+                        "\"Gemma3ForConditionalGeneration\"],\"text_config\":{\"model_type\":"
+                        "\"gemma3_text\"," SIZES ",\"head_dim\":16}}",
+                        NULL, NULL, &err),
+              PL_OK);
+    CHECK(recipe && warns(recipe, "text model"));
+    pl_graph *g = NULL;
+    CHECK(recipe && recipe->build(recipe, 1, 8, 0, &g, &err) == PL_OK);
+    CHECK(g && count_of(g, "aten.cross_entropy_loss.default") == 1);
+    pl_graph_close(&g);
+    CHECK(recipe && recipe->build(recipe, 0, 8, 0, &g, &err) == PL_USAGE);
+    CHECK(recipe && recipe->build(recipe, 1, 0, 0, &g, &err) == PL_USAGE);
+    pl_recipe_close(&recipe);
+}
+
+/* Memory that runs out at any point: a failure that says so, nothing lost. */
+static void memory_runs_out(void) {
+    int failed = 0;
+    for (long i = 0; i < 400; i++) {
+        pl_error err = {0};
+        pl_arena_fail_after(i);
+        pl_graph *g = graph_of(LLAMA "}", NULL, NULL, &err);
+        pl_arena_fail_after(-1);
+        if (!g) failed++;
+        CHECK(g || err.message[0]);
+        pl_graph_close(&g);
+    }
+    CHECK(failed > 100);
+}
+
+static void told_apart(void) {
+    static const struct {
+        const char *text;
+        bool is;
+    } rows[] = {{"{\"model_type\":\"x\"}", true},
+                {" {\"a\":{\"model_type\":1},\"architectures\":[]}", true},
+                {"{\"a\":{\"model_type\":1}}", false},
+                {"{\"graph_module\":{},\"model_type\":1}", false},
+                {"[]", false},
+                {"", false},
+                {"{\"a\":", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK(pl_hf_is(rows[i].text, strlen(rows[i].text)) == rows[i].is);
+}
+
+int main(void) {
+    RUN(keys_are_found);
+    RUN(wrong_values_name_their_key);
+    RUN(broken_files);
+    RUN(too_much);
+    RUN(sizes_of_a_llama);
+    RUN(tasks);
+    RUN(attention);
+    RUN(windows);
+    RUN(what_is_assumed);
+    RUN(memory_runs_out);
+    RUN(told_apart);
+    return check_done();
+}
