@@ -96,6 +96,17 @@ static void warn_of_recipe(pl_report *report, const pl_recipe *r, const pl_job *
     for (size_t i = 0; i < r->warning_count; i++) pl_report_warn(report, r->warnings[i]);
 }
 
+/* Elements of the parameters that train. */
+static int64_t trainable(const pl_graph *g) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < g->tensor_count; i++) {
+        const pl_tensor *t = &g->tensors[i];
+        if (t->role == PL_ROLE_PARAMETER && t->requires_grad && t->tied < 0)
+            sum += pl_tensor_elements(t);
+    }
+    return sum;
+}
+
 pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job, pl_error *err) {
     *out = NULL;
     int64_t begin = pl_now_us();
@@ -125,6 +136,7 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
          !pl_model_profile(&profile, model, g, job, batch, seq, pl_report_arena(report))))
         status = pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     if (status == PL_OK) status = estimator->estimate(report, &subject, weights, err);
+    if (status == PL_OK && job->train) pl_report_trains(report, trainable(g));
     if (owned) pl_graph_close(&g);
     if (status != PL_OK) {
         pl_report_close(&report);

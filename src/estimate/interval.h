@@ -13,7 +13,7 @@ typedef struct pl_evidence {
     bool calibrated;   /* a card that was measured */
     bool hidden;       /* branches whose operators are not seen, sizes that depend on data */
     bool guessed;      /* a model taken for one of another family, a shape assumed */
-    bool quantized;    /* 4-bit weights: read off bitsandbytes' sources, not measured */
+    bool quantized;    /* 4-bit weights: measured with one version of bitsandbytes */
     int unknown;       /* operators without a rule */
 } pl_evidence;
 

@@ -203,6 +203,15 @@ static pl_status check_size(pl_error *err, const char *option, int64_t asked, in
                    (long long)most);
 }
 
+/* The type of the weights that a job trains, as the recipe is built for it: casts of the model's own
+ * are then where they would be. */
+static pl_dtype weights_of(const pl_recipe *r, pl_precision precision) {
+    static const pl_dtype types[] = {[PL_FP32] = PL_DT_F32,     [PL_TF32] = PL_DT_F32,
+                                     [PL_BF16] = PL_DT_BF16,    [PL_FP16] = PL_DT_F16,
+                                     [PL_AMP_BF16] = PL_DT_F32, [PL_AMP_FP16] = PL_DT_F32};
+    return precision == PL_PRECISION_AS_EXPORTED ? r->dtype : types[precision];
+}
+
 static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
                            int64_t *batch, int64_t *seq, pl_error *err) {
     const pl_recipe *r = model->recipe;
@@ -212,8 +221,11 @@ static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **
     if (job->seq != PL_UNKNOWN) *seq = job->seq;
     pl_status status = check_size(err, "--batch", *batch, r->most_batch);
     if (status == PL_OK && *seq != PL_UNKNOWN) status = check_size(err, "--seq", *seq, r->most_seq);
-    if (status != PL_OK || (*batch == r->batch && *seq == r->seq)) return status;
-    status = r->build(r, *batch, *seq, model->settings.memory_limit, out, err);
+    pl_recipe wanted = *r;
+    wanted.dtype = weights_of(r, job->precision);
+    bool same = *batch == r->batch && *seq == r->seq && wanted.dtype == r->dtype;
+    if (status != PL_OK || same) return status;
+    status = r->build(&wanted, *batch, *seq, model->settings.memory_limit, out, err);
     *owned = status == PL_OK;
     return status;
 }
@@ -299,6 +311,9 @@ static pl_status finetune(const pl_job *job, pl_graph **graph, bool *owned, pl_e
 pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
                          int64_t *batch, int64_t *seq, pl_error *err) {
     pl_status status = find_graph(model, job, out, owned, batch, seq, err);
+    if (status == PL_OK && job->train && (model->trace || model->summary))
+        return pl_fail(err, PL_USAGE, "--train", -1,
+                       "this file has no graph that could be changed: what trains is as it says");
     if (model->trace || model->summary) return status;
     bool changed = job->train || (job->checkpoint && status == PL_OK && pl_finetune_hooks(*out));
     return status == PL_OK && changed ? finetune(job, out, owned, err) : status;

@@ -222,6 +222,7 @@ static void read_job(reader *r, pl_measured *i) {
     }
     if (r->json.failure) return;
     i->task = task_of(class);
+    i->no_sequence = strstr(class, "Image") || strstr(class, "Audio");
     if (!i->description && trial->model[0] == '{') i->description = trial->model; /* made up */
     if (trial->optimizer[0]) job->optimizer = trial->optimizer;
     if (trial->precision[0] && !pl_precision_parse(trial->precision, &job->precision))

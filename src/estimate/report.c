@@ -20,6 +20,7 @@ typedef struct full_report {
     pl_report report;
     pl_arena *arena;
     const char *warnings[MOST_WARNINGS];
+    int64_t trainable; /* PL_UNKNOWN: as the model says */
 } full_report;
 
 pl_report *pl_report_new(size_t limit) {
@@ -31,6 +32,7 @@ pl_report *pl_report_new(size_t limit) {
         return NULL;
     }
     full->arena = arena;
+    full->trainable = PL_UNKNOWN;
     full->report = (pl_report){.peak_bytes = PL_UNKNOWN,
                                .low_bytes = PL_UNKNOWN,
                                .high_bytes = PL_UNKNOWN,
@@ -49,6 +51,10 @@ pl_report *pl_report_new(size_t limit) {
                                .warnings = full->warnings};
     for (int kind = 0; kind < PL_KINDS; kind++) full->report.breakdown[kind] = PL_UNKNOWN;
     return &full->report;
+}
+
+void pl_report_trains(pl_report *report, int64_t trainable) {
+    ((full_report *)report)->trainable = trainable;
 }
 
 bool pl_report_warn(pl_report *report, const char *text) {
@@ -108,7 +114,8 @@ static void put_model(pl_text *w, const pl_report *report, const pl_model_info *
     pl_text_add(w, ",\"torch_version\":");
     pl_text_string(w, info->torch_version && info->torch_version[0] ? info->torch_version : NULL);
     put_number(w, ",\"parameters\":", info->parameters);
-    put_number(w, ",\"trainable\":", info->trainable);
+    int64_t trainable = ((const full_report *)report)->trainable;
+    put_number(w, ",\"trainable\":", trainable != PL_UNKNOWN ? trainable : info->trainable);
     put_number(w, ",\"operators\":", info->operators);
     put_number(w, ",\"batch\":", report->batch);
     put_number(w, ",\"seq\":", report->seq);

@@ -11,6 +11,9 @@
 pl_report *pl_report_new(size_t limit);
 pl_arena *pl_report_arena(pl_report *report);
 
+/* Parameters that train, where fine-tuning makes them others than the model's. */
+void pl_report_trains(pl_report *report, int64_t trainable);
+
 /* A remark into report->warnings, copied; past 16 they are dropped. false: out of memory. */
 bool pl_report_warn(pl_report *report, const char *text);
 

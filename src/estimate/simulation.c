@@ -189,9 +189,8 @@ static bool fill(pl_report *report, const pl_subject *subject, const pl_tape *ta
             "a checkpointed block could not be run again as it was: part of backward is missing");
     if (tape->used_quantized)
         pl_report_warn(report,
-                       "4-bit weights: sizes and temporaries as bitsandbytes 0.50 lays them out, "
-                       "read and not yet measured; nf4, double quantisation, computing in bf16 "
-                       "(fp16 in fp16 jobs) are assumed, and the interval is wider");
+                       "4-bit weights: nf4 with double quantisation, loaded and computed in bf16 "
+                       "(fp16 in fp16 jobs), is assumed; measured with bitsandbytes 0.50 alone");
     if (!gpu->calibrated)
         pl_report_warn(
             report,

@@ -6,7 +6,7 @@
  * operator's name. PL_NONE stands for an absent tensor. Dimensions count from the end where
  * negative.
  *
- * Left out: strides (results are written as contiguous: the tape follows strides itself). */
+ * Left out: strides, which pl_builder_finish finds (layout.h). */
 #ifndef PL_GRAPH_ATEN_H
 #define PL_GRAPH_ATEN_H
 

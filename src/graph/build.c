@@ -4,12 +4,14 @@
  * put into the order of named_parameters (a module's own, then its children's, each as registered):
  * a tree of path components remembers in which order components were first met or announced.
  *
- * Left out: strides, since every result is written as contiguous, and symbolic sizes. */
+ * Strides are found when all is there (layout.c). Left out: symbolic sizes. */
 #include "graph/build.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "graph/layout.h"
 
 enum { MAX_DEPTH = 64, MAX_OPERATORS = 4 << 20 };
 
@@ -613,6 +615,7 @@ pl_status pl_builder_finish(pl_builder **builder, pl_graph **out, pl_error *err)
     pl_status status = b->failure.code;
     if (status == PL_OK) {
         turn_ties(g);
+        pl_graph_lay_out(g);
         *out = g;
         b->graph = NULL;
     } else if (err) {

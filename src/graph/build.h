@@ -105,7 +105,7 @@ void pl_call_float(pl_builder *b, const char *name, double value);
 void pl_call_bool(pl_builder *b, const char *name, bool value);
 void pl_call_dtype(pl_builder *b, const char *name, pl_dtype value);
 void pl_call_string(pl_builder *b, const char *name, const char *value);
-/* Each adds an output: contiguous. */
+/* Each adds an output; its strides are found in the end. */
 int32_t pl_call_result(pl_builder *b, pl_dtype dtype, int dims, const int64_t *sizes);
 int32_t pl_call_result_like(pl_builder *b, int32_t like);
 /* Outputs so far and to come are one list (split, unbind). */

@@ -21,7 +21,7 @@ typedef struct pl_finetune {
     pl_finetune_kind kind;
     int64_t rank;        /* of the adapters */
     const char *modules; /* names parted by commas, "all-linear", or NULL: the model type's own */
-    bool checkpoint;     /* the job checkpoints its blocks: the embeddings' output wants a gradient */
+    bool checkpoint; /* the job checkpoints its blocks: the embeddings' output wants a gradient */
     bool plain; /* base(x) + b(a(x)): adapters in the model's type, no casts, no scaling (tests) */
 } pl_finetune;
 
@@ -36,7 +36,8 @@ bool pl_finetune_hooks(const pl_graph *graph);
  * not; the message lists those it has. After a failure the graph is as it was. */
 pl_status pl_graph_finetune(pl_graph *graph, const pl_finetune *how, pl_error *err);
 
-/* The type of a weight of bitsandbytes' Linear4bit [out * in / 2, 1]: the only parameters of bytes. */
+/* The type of a weight of bitsandbytes' Linear4bit [out * in / 2, 1]: the only parameters of bytes.
+ */
 static inline bool pl_is_packed(const pl_tensor *tensor) {
     return tensor->role == PL_ROLE_PARAMETER && tensor->dtype == PL_DT_U8;
 }

@@ -14,8 +14,8 @@
 
 typedef enum kind {
     ALIAS,     /* the same strides */
-    CAST,      /* the same where the type stays; else a dense copy keeps them */
-    COPY,      /* a dense copy keeps them: clone, empty_like */
+    CAST,      /* the same where the type stays; else a copy in their order */
+    COPY,      /* in their order, without holes: clone, empty_like */
     POINTWISE, /* TensorIterator */
     TRANSPOSE,
     PERMUTE,
@@ -173,20 +173,9 @@ static int outer(const pl_tensor *const *operands, int count, const pl_tensor *o
     return 0;
 }
 
-enum { MAX_OPERANDS = 4 };
-
-static void pointwise(const pl_graph *g, const pl_node *n, pl_tensor *out) {
-    const pl_tensor *operands[MAX_OPERANDS];
-    int count = 0, order[PL_MAX_DIMS]; /* innermost first */
-    bool plain = true;
-    for (uint32_t i = 0; i < n->arg_count && count < MAX_OPERANDS; i++) {
-        if (n->args[i].kind != PL_ARG_TENSOR || n->args[i].tensor < 0) continue;
-        const pl_tensor *t = &g->tensors[n->args[i].tensor];
-        if (t->dims > out->dims) continue;
-        operands[count++] = t;
-        plain &= is_contiguous(t);
-    }
-    if (plain) return;
+/* Dense, in the order of the operands' dimensions. */
+static void in_order(const pl_tensor *const *operands, int count, pl_tensor *out) {
+    int order[PL_MAX_DIMS]; /* innermost first */
     for (int i = 0; i < out->dims; i++) order[i] = out->dims - 1 - i;
     for (int i = 1; i < out->dims; i++)
         for (int at = i, k = i; k-- > 0;) {
@@ -203,6 +192,22 @@ static void pointwise(const pl_graph *g, const pl_node *n, pl_tensor *out) {
         out->strides[order[i]] = step;
         step *= out->sizes[order[i]] > 1 ? out->sizes[order[i]] : 1;
     }
+}
+
+enum { MAX_OPERANDS = 4 };
+
+static void pointwise(const pl_graph *g, const pl_node *n, pl_tensor *out) {
+    const pl_tensor *operands[MAX_OPERANDS];
+    int count = 0;
+    bool plain = true;
+    for (uint32_t i = 0; i < n->arg_count && count < MAX_OPERANDS; i++) {
+        if (n->args[i].kind != PL_ARG_TENSOR || n->args[i].tensor < 0) continue;
+        const pl_tensor *t = &g->tensors[n->args[i].tensor];
+        if (t->dims > out->dims) continue;
+        operands[count++] = t;
+        plain &= is_contiguous(t);
+    }
+    if (!plain) in_order(operands, count, out);
 }
 
 /* As at::detail::computeStride; false: it cannot be a view. */
@@ -256,7 +261,10 @@ static void lay_out(const pl_graph *g, const pl_node *n, kind kind, const pl_ten
     case PARTS: same(t, out); break;
     case CAST:
     case COPY:
-        if ((kind == CAST && t->dtype == out->dtype) || is_dense(t)) same(t, out);
+        if ((kind == CAST && t->dtype == out->dtype) || is_dense(t))
+            same(t, out);
+        else
+            in_order(&t, 1, out); /* infer_dense_strides */
         break;
     case POINTWISE: pointwise(g, n, out); break;
     case TRANSPOSE: {

@@ -27,9 +27,9 @@ typedef struct pl_trace_tensor {
 } pl_trace_tensor;
 
 typedef struct pl_trace_event {
-    int32_t node;     /* of graph; -1: no operator, the outputs are there from now on; -2: a death */
-    int32_t storage;  /* that dies */
-    int32_t function; /* autograd's, in `functions`; -1: not inside backward */
+    int32_t node;    /* of graph; -1: no operator, the outputs are there from now on; -2: a death */
+    int32_t storage; /* that dies */
+    int32_t function;          /* autograd's, in `functions`; -1: not inside backward */
     int32_t *inputs, *outputs; /* tensors; -1: None, or not on the card */
     pl_arg *attributes;        /* other arguments, in order, without names */
     uint32_t input_count, output_count, attribute_count;
@@ -43,9 +43,9 @@ typedef struct pl_trace_mark {
 
 /* A module without children, in the order of the first forward pass. */
 typedef struct pl_trace_layer {
-    const char *type;    /* "Linear" */
-    int64_t outputs;     /* elements of its output a sample */
-    int64_t parameters;  /* its own */
+    const char *type;   /* "Linear" */
+    int64_t outputs;    /* elements of its output a sample */
+    int64_t parameters; /* its own */
 } pl_trace_layer;
 
 typedef struct pl_trace {

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/layout.h"
 #include "import/hf_config.h"
 #include "import/json.h"
 
@@ -19,10 +18,16 @@ enum { USUAL_SEQ = 1024 };
 
 /* A file in families/ is one line here. */
 static const pl_hf_family *const families[] = {
+    // clang-format off
     pl_hf_llama,
     pl_hf_gpt,
     pl_hf_bert,
-    pl_hf_vision, pl_hf_t5, pl_hf_bart,
+    pl_hf_vision,
+    pl_hf_t5,
+    pl_hf_bart,
+    pl_hf_deberta,
+    pl_hf_mamba,
+    // clang-format on
 };
 
 typedef struct description {
@@ -167,12 +172,12 @@ static bool looks_like_llama(const pl_config *c) {
                                        "vocab_size",          "rms_norm_eps"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!pl_config_has(c, keys[i])) return false;
-    return true;
+    return !pl_config_has(c, "n_routed_experts|kv_lora_rank"); /* DeepSeek's attention is another */
 }
 
 static pl_status unknown_family(const char *model_type, int64_t at, const char *file,
                                 pl_error *err) {
-    char names[400] = "";
+    char names[440] = "";
     size_t used = 0;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         for (const pl_hf_family *f = families[i]; f->model_type; f++) {
@@ -294,7 +299,6 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
     pl_build_parameter_dtype(b, recipe->dtype);
     d->family->build(&m);
     pl_status status = pl_builder_finish(&b, out, err);
-    if (status == PL_OK) pl_graph_lay_out(*out);
     if (status == PL_INPUT && err && m.failed_at >= 0) err->position = m.failed_at;
     return status;
 }

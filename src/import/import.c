@@ -102,6 +102,7 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
     if (text[at] == '{') {
         read_fn *read = reader_of(text, size);
         if (read) return read(out, text, size, name, settings, err);
+        if (pl_spec_is(text, size)) return read_spec(out, text, size, name, settings, err);
         pl_json json; /* is it broken, or of no kind that is known? */
         pl_json_open(&json, text, size, PL_JSON_MAX_DEPTH);
         if (pl_json_skip(&json) && pl_json_end(&json))

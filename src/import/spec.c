@@ -241,6 +241,15 @@ static pl_status read_sizes(pl_recipe *r, const pl_yaml *root, const char *name,
     if (seq) given = seq->i;
     r->seq_assumed = given < 1;
     r->seq = given < 1 ? 128 : given;
+    const pl_yaml *positions = member(root, "positions"); /* checked when built */
+    if (!positions || positions->kind != PL_YAML_INT || positions->i < 1) return PL_OK;
+    r->most_seq = positions->i;
+    if (r->seq_assumed && r->seq > r->most_seq) r->seq = r->most_seq;
+    if (r->seq > r->most_seq)
+        return pl_fail(err, PL_INPUT, name, seq ? seq->position : positions->position,
+                       "line %d: seq: %lld, but there are %lld positions",
+                       seq ? seq->line : positions->line, (long long)r->seq,
+                       (long long)r->most_seq);
     return PL_OK;
 }
 

@@ -279,6 +279,9 @@ static pl_spec_value transformer(pl_sketch *s, const pl_spec_item *it, const cha
     if (layers > PL_SPEC_MAX_REPEAT)
         pl_spec_fail(s, it->node, "transformer: %lld layers; the most is %d", (long long)layers,
                      PL_SPEC_MAX_REPEAT);
+    s->layers += layers;
+    if (s->layers > PL_SPEC_MAX_LAYERS)
+        pl_spec_fail(s, it->node, "more than %d layers", PL_SPEC_MAX_LAYERS);
     pl_module_enter(s->b, name, "torch.nn.modules.transformer.TransformerEncoder");
     for (int64_t i = 0; i < layers && !pl_build_failed(s->b); i++)
         v.x = pl_nn_encoder_layer(s->b, pl_build_text(s->b, "layers.%lld", (long long)i), v.x, &e);

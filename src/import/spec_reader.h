@@ -8,10 +8,10 @@
 
 /* The most that a spec may ask for. */
 enum {
-    PL_SPEC_MAX_LAYERS = 100000, /* layers made, repeats counted */
-    PL_SPEC_MAX_REPEAT = 10000,  /* times of one repeat, layers of a family */
-    PL_SPEC_MAX_NESTING = 24,    /* residuals and repeats within each other */
-    PL_SPEC_MAX_SIZE = 1 << 30,  /* a width, a vocabulary, pixels of an edge */
+    PL_SPEC_MAX_LAYERS = 10000, /* layers made, repeats counted */
+    PL_SPEC_MAX_REPEAT = 2000,  /* times of one repeat, layers of a family */
+    PL_SPEC_MAX_NESTING = 24,   /* residuals and repeats within each other */
+    PL_SPEC_MAX_SIZE = 1 << 30, /* a width, a vocabulary, pixels of an edge */
 };
 
 typedef struct pl_sketch {

@@ -5,10 +5,9 @@
  *     ├─Conv2d: 1-1            [8, 64, 32, 32]            9,408     torchinfo 1.8.0, a tree
  *
  * Layers are the leaf modules, as measured jobs list them. torchinfo's tree tells them: a row that
- * none below it is indented further. torchsummary lists blocks behind their parts: a row without
- * parameters, of a class that torch.nn does not have, whose output is that of the row before, is
- * taken for one and left out. Columns are found by the heading, so torchinfo's col_names and
- * row_settings may be any.
+ * none below it is indented further. torchsummary lists blocks as well, behind their parts: a row
+ * without parameters, of a class that torch.nn does not have, is taken for one and left out.
+ * Columns are found by the heading, so torchinfo's col_names and row_settings may be any.
  *
  * Left out: modules that were not run (their output is "--"), but for their parameters. */
 #include "import/summary.h"
@@ -246,15 +245,13 @@ static bool of_torch(const char *type) {
 }
 
 /* A row that is complete: whether the next is deeper is known. */
-static pl_status take(reader *r, const row *row, const struct row *before, bool inner) {
+static pl_status take(reader *r, const row *row, bool inner) {
     if (row->has_output && r->summary->batch == PL_UNKNOWN && row->first > 0)
         r->summary->batch = row->first;
     if (inner) /* a container's own parameters stand beside those of its parts */
         return row->parameters > 0 ? add_layer(r, row->type, 0, row->parameters) : PL_OK;
     if (!row->has_output && row->parameters == 0) return PL_OK;
-    if (!r->tree && before && row->parameters == 0 && !of_torch(row->type) &&
-        before->elements == row->elements)
-        return PL_OK;
+    if (!r->tree && row->parameters == 0 && !of_torch(row->type)) return PL_OK;
     return add_layer(r, row->type, row->has_output ? row->elements : 0, row->parameters);
 }
 
@@ -272,7 +269,7 @@ static bool is_ruler(line l) {
 
 static pl_status read_rows(reader *r) {
     line l;
-    row rows[3] = {0}; /* the one before the last, the last, and the new one */
+    row rows[2] = {0}; /* the new one and the last */
     size_t seen = 0;
     bool total = false;
     while (next_line(r, &l)) {
@@ -281,7 +278,7 @@ static pl_status read_rows(reader *r) {
             continue;
         }
         if (skip_spaces(l.at, l.end) == l.end) continue;
-        row *now = &rows[seen % 3], *last = &rows[(seen + 2) % 3], *before = &rows[(seen + 1) % 3];
+        row *now = &rows[seen % 2], *last = &rows[(seen + 1) % 2];
         *now = (row){.first = PL_UNKNOWN};
         if (r->tree ? !read_tree(r, l, now) : !read_flat(l, now))
             return fail(r, l,
@@ -293,15 +290,12 @@ static pl_status read_rows(reader *r) {
             if (!read_shape(&at, l.end, &first, &r->summary->input_elements))
                 r->summary->input_elements = PL_UNKNOWN;
         }
-        pl_status status =
-            seen > 0 ? take(r, last, seen > 1 ? before : NULL, r->tree && now->depth > last->depth)
-                     : PL_OK;
+        pl_status status = seen > 0 ? take(r, last, r->tree && now->depth > last->depth) : PL_OK;
         if (status != PL_OK) return status;
         seen++;
     }
     if (seen == 0) return fail(r, (line){r->at, r->at}, "the table has no rows");
-    pl_status status =
-        take(r, &rows[(seen + 2) % 3], seen > 1 ? &rows[(seen + 1) % 3] : NULL, false);
+    pl_status status = take(r, &rows[(seen + 1) % 2], false);
     while (status == PL_OK && next_line(r, &l)) {
         total = total || find(l, "Total params:");
         read_total(l, "Total params:", &r->summary->parameters);
@@ -352,6 +346,8 @@ pl_status pl_import_summary(pl_summary **out, const char *bytes, size_t size, co
     if (size > MAX_BYTES)
         return pl_fail(err, PL_INPUT, name, 0, "a text of %zu bytes; the most is %d", size,
                        MAX_BYTES);
+    const char *zero = size ? memchr(bytes, 0, size) : NULL;
+    if (zero) return pl_fail(err, PL_INPUT, name, zero - bytes, "expected text, found a 0");
     pl_arena *arena = pl_arena_new(settings ? settings->memory_limit : (size_t)4 << 30);
     pl_summary *summary = arena ? pl_arena_alloc(arena, sizeof *summary) : NULL;
     const char *own = summary ? short_name(arena, name) : NULL;
@@ -384,7 +380,7 @@ bool pl_summary_is(const char *bytes, size_t size) {
     enum { TALK = 1 << 16 };
     reader r = {.begin = bytes, .at = bytes, .end = bytes + (size < TALK ? size : TALK)};
     line l;
-    if (memchr(bytes, 0, size < TALK ? size : TALK)) return false;
+    if (size == 0 || memchr(bytes, 0, (size_t)(r.end - r.at))) return false;
     while (next_line(&r, &l))
         if (is_heading(l)) return true;
     return false;

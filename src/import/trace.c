@@ -110,8 +110,8 @@ static bool storage(reader *r) {
     pl_trace_storage s = {.tensor = -1, .kind = -1};
     pl_json_text kind;
     if (!pl_json_list(&r->json) || !more(r, "a storage's bytes") ||
-        !whole(r, 0, PL_MAX_BYTES, "bytes from 0 to 2^56", &s.bytes) || !more(r, "a storage's kind") ||
-        !pl_json_string(&r->json, &kind) || !rest(r))
+        !whole(r, 0, PL_MAX_BYTES, "bytes from 0 to 2^56", &s.bytes) ||
+        !more(r, "a storage's kind") || !pl_json_string(&r->json, &kind) || !rest(r))
         return false;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (pl_json_is(&kind, kinds[i].name, strlen(kinds[i].name))) s.kind = kinds[i].kind;
@@ -160,7 +160,8 @@ static bool module(reader *r) {
     int64_t parent;
     if (!pl_json_list(&r->json) || !more(r, "a module's path") || !text(r, &m.path) ||
         !more(r, "a module's type") || !text(r, &m.type) || !more(r, "a module's parent") ||
-        !whole(r, -1, (int64_t)r->module_count - 1, "an earlier module, or -1", &parent) || !rest(r))
+        !whole(r, -1, (int64_t)r->module_count - 1, "an earlier module, or -1", &parent) ||
+        !rest(r))
         return false;
     m.parent = (int32_t)parent;
     if (!GROW(r, r->modules, r->module_count, r->module_room)) return no_memory(r);
@@ -175,8 +176,9 @@ static bool parameter(reader *r) {
     pl_json_text role;
     const char *at = r->json.at;
     if (!pl_json_list(&r->json) || !more(r, "a parameter's path") || !text(r, &p.path) ||
-        !more(r, "a parameter's storage") || !whole(r, 0, INT32_MAX, "a storage's number", &index) ||
-        !more(r, "a parameter's type") || !whole(r, 0, PL_DT_COUNT - 1, "a type's number", &dtype) ||
+        !more(r, "a parameter's storage") ||
+        !whole(r, 0, INT32_MAX, "a storage's number", &index) || !more(r, "a parameter's type") ||
+        !whole(r, 0, PL_DT_COUNT - 1, "a type's number", &dtype) ||
         !more(r, "a parameter's sizes") || !shape(r, &p.dims, &p.sizes) ||
         !more(r, "\"parameter\" or \"buffer\"") || !pl_json_string(&r->json, &role) ||
         !more(r, "whether it is trained") || !pl_json_bool(&r->json, &p.requires_grad) || !rest(r))
@@ -221,8 +223,9 @@ static bool mark(reader *r) {
     int64_t event, phase, step;
     if (!pl_json_list(&r->json) || !more(r, "a mark's event") ||
         !whole(r, 0, MOST_TOKENS, "an event's number", &event) || !more(r, "a mark's phase") ||
-        !whole(r, 0, PL_PHASE_OPTIMIZER, "a phase from 0 to 4", &phase) || !more(r, "a mark's step") ||
-        !whole(r, 0, MOST_STEPS, "a step from 0 to 64", &step) || !rest(r))
+        !whole(r, 0, PL_PHASE_OPTIMIZER, "a phase from 0 to 4", &phase) ||
+        !more(r, "a mark's step") || !whole(r, 0, MOST_STEPS, "a step from 0 to 64", &step) ||
+        !rest(r))
         return false;
     const char *at = r->json.at;
     if (!GROW(r, t->marks, t->mark_count, r->mark_room)) return no_memory(r);
@@ -438,11 +441,21 @@ static bool events(reader *r) {
 static const struct {
     const char *key;
     bool (*read)(reader *r);
-} members[] = {{"plimsoll_trace", version}, {"torch", torch_version}, {"name", model_name},
-               {"capability", capability},  {"job", job},             {"parameters", parameters},
-               {"layers", layers},          {"warnings", warnings},   {"modules", modules},
-               {"operators", names},        {"functions", functions}, {"storages", storages},
-               {"tensors", tensors},        {"marks", marks},         {"events", events}};
+} members[] = {{"plimsoll_trace", version},
+               {"torch", torch_version},
+               {"name", model_name},
+               {"capability", capability},
+               {"job", job},
+               {"parameters", parameters},
+               {"layers", layers},
+               {"warnings", warnings},
+               {"modules", modules},
+               {"operators", names},
+               {"functions", functions},
+               {"storages", storages},
+               {"tensors", tensors},
+               {"marks", marks},
+               {"events", events}};
 
 static bool read_all(reader *r) {
     pl_json_text key;
@@ -461,7 +474,8 @@ static const char *disagreement(reader *r) {
     if (!r->versioned) return "expected \"plimsoll_trace\": 1";
     if (!t->event_count) return "the trace holds no events";
     for (size_t i = 0; i < t->tensor_count; i++)
-        if ((size_t)t->tensors[i].storage >= t->storage_count) return "a tensor of a storage that is not there";
+        if ((size_t)t->tensors[i].storage >= t->storage_count)
+            return "a tensor of a storage that is not there";
     for (size_t i = 0; i < r->parameter_count; i++)
         if ((size_t)r->parameter_storage[i] >= t->storage_count)
             return "a parameter in a storage that is not there";
@@ -478,13 +492,15 @@ static const char *disagreement(reader *r) {
             if (e->storage >= 0 && (size_t)e->storage >= r->module_count) wrong = "a module";
             if (e->function >= 0 && (size_t)e->function >= t->function_count) wrong = "a function";
             for (uint32_t k = 0; k < e->input_count; k++)
-                if (e->inputs[k] >= 0 && (size_t)e->inputs[k] >= t->tensor_count) wrong = "a tensor";
+                if (e->inputs[k] >= 0 && (size_t)e->inputs[k] >= t->tensor_count)
+                    wrong = "a tensor";
             for (uint32_t k = 0; k < e->output_count; k++)
                 if (e->outputs[k] >= 0 && (size_t)e->outputs[k] >= t->tensor_count)
                     wrong = "a tensor";
         }
         if (wrong) {
-            snprintf(r->message, sizeof r->message, "event %zu names %s that is not there", i, wrong);
+            snprintf(r->message, sizeof r->message, "event %zu names %s that is not there", i,
+                     wrong);
             return r->message;
         }
     }

@@ -240,8 +240,12 @@ static pl_yaml *quoted(reader *r) {
     pl_yaml *node = new_node(r, PL_YAML_STRING);
     if (!node) return NULL;
     const char *start = r->at++;
-    size_t room = 0; /* escapes are longer than what they stand for */
-    while (r->at + room < r->end && r->at[room] != '\n') room++;
+    /* to the closing quote; escapes, and '' for one, are longer than what they stand for */
+    const char *close = r->at;
+    while (close < r->end && *close != '\n' &&
+           (*close != quote || (quote == '\'' && close + 1 < r->end && close[1] == quote)))
+        close += (*close == '\\' && quote == '"') || *close == quote ? 2 : 1;
+    size_t room = close < r->end ? (size_t)(close - r->at) : (size_t)(r->end - r->at);
     char *text = pl_arena_alloc(r->arena, room + 1), *out = text;
     if (!text) return no_memory(r);
     for (;;) {

@@ -124,6 +124,7 @@ struct pl_eager {
     uint8_t autocast; /* pl_dtype to cast down to, 0: off */
     bool blas_forward, blas_backward, blas_lt; /* workspaces taken */
     bool rnn_dropout_state;
+    bool nested_codes; /* bitsandbytes' table for scales is on the device */
     pl_checkpoint_frame *frame; /* being recorded or made again, NULL: none */
     void (*recompute)(pl_eager *e, pl_checkpoint_frame *frame); /* runs a frame's forward again */
     void (*before_fn)(pl_eager *e,

@@ -49,10 +49,24 @@ static void use(finder *f, int32_t tensor, int32_t node) {
 
 /* ---- Python's names ---- */
 
-/* The code in "modeling_gpt2.py:682: a = q @ k". */
+/* Behind "if causal: " or "else: ": what a line does under its condition. */
+static const char *past_condition(const char *code) {
+    static const char *const words[] = {"if ", "elif ", "else:"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncmp(code, words[i], strlen(words[i])) == 0) {
+            const char *colon = strstr(code, ": ");
+            return colon ? colon + 2 : code;
+        }
+    return code;
+}
+
+/* The code in "modeling_gpt2.py:682: a = q @ k"; lines of built graphs have no file before them, and
+ * a number at the most ("2: a = q @ k", a second line of the same text). */
 static const char *code_of(const char *source) {
-    const char *code = strstr(source, ": ");
-    return code ? code + 2 : source;
+    const char *end = strstr(source, ": "), *at = end;
+    while (at && at > source && at[-1] >= '0' && at[-1] <= '9') at--;
+    bool placed = at && at < end && (at == source || at[-1] == ':');
+    return past_condition(placed ? end + 2 : source);
 }
 
 /* The module whose forward holds a node's line: sources leave PyTorch's own frames out, so not one
@@ -65,15 +79,20 @@ static int32_t owner_of(const pl_graph *g, const pl_node *n) {
 }
 
 /* The name on the left of a line's "=", or false: "a = q @ k" gives "a", "x, _ = .." its first,
- * "x". */
+ * "x", "x: Tensor = .." too "x". */
 static bool assigned_name(const char *source, size_t *length) {
     const char *at = source;
     while (*at &&
            (*at == '_' || *at == ',' || *at == ' ' || *at == '.' || (*at >= '0' && *at <= '9') ||
             (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z')))
         at++;
+    if (at > source && at[0] == ':' && at[1] == ' ') { /* what it is annotated with */
+        const char *equals = strstr(at, " = ");
+        if (!equals || memchr(at, '(', (size_t)(equals - at))) return false;
+        at = equals + 1;
+    }
     if (at == source || at[0] != '=' || at[1] == '=' || at[-1] != ' ') return false;
-    *length = strcspn(source, ", =");
+    *length = strcspn(source, ", =:");
     return *length > 0;
 }
 

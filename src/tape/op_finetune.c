@@ -5,7 +5,8 @@
  * Params4bit; functional.py: quantize_4bit, dequantize_4bit; backends/cuda/ops.py: gemm_4bit;
  * autograd/_functions.py: MatMul4Bit), nf4 in blocks of 64 with double quantisation, as QLoRA has
  * it, computing and quantised in bf16 (fp16 in fp16 jobs). Weights are dequantised whole for each
- * product, forward and backward; neither input nor dequantised weight is kept.
+ * product, forward and backward; neither input nor dequantised weight is kept. Measured on an H200
+ * on 2026-11-16 (tests/data/finetune.txt).
  *
  * Left out: the fused kernels that bitsandbytes takes on some cards for a few rows (5 to 1,536,
  * less on an H200) in place of dequantising, and what a checkpoint's loader holds for a moment. */
@@ -62,6 +63,10 @@ static pl_dtype low_type(const pl_eager *e) {
     return p == PL_FP16 || p == PL_AMP_FP16 ? PL_DT_F16 : PL_DT_BF16;
 }
 
+pl_dtype pl_quantized_loaded(const pl_eager *e, pl_dtype dtype) {
+    return dtype == PL_DT_F32 || pl_dtype_is_half(dtype) ? low_type(e) : dtype;
+}
+
 pl_value *pl_quantized_new(pl_eager *e, const pl_tensor *tensor) {
     int64_t packed = pl_tensor_elements(tensor), n = packed * 2;
     int64_t blocks = pl_div_up(n, BLOCK);
@@ -77,8 +82,8 @@ pl_value *pl_quantized_new(pl_eager *e, const pl_tensor *tensor) {
     pl_block_new(e, 4); /* the mean of absmax */
     pl_reduce_scratch(e, absmax, 1, 4);
     pl_value *rest = pl_new_flat(e, PL_DT_F32, blocks);
-    if (!e->tape->used_quantized) pl_block_new(e, NESTED_CODES * 4); /* bitsandbytes' own, once */
-    e->tape->used_quantized = true;
+    if (!e->nested_codes) pl_block_new(e, NESTED_CODES * 4); /* bitsandbytes' own, once */
+    e->nested_codes = true;
     pl_block_new(e, pl_div_up(blocks, NESTED_BLOCK) * 4);
     pl_block_new(e, blocks);
     pl_block_new(e, NESTED_CODES * 4); /* a copy each weight */
@@ -115,8 +120,7 @@ static pl_value *multiply(pl_eager *e, pl_value *x, int64_t rows, int64_t column
         int64_t blocks = pl_div_up(rows * columns, BLOCK);
         pl_value *absmax = pl_new_flat(e, PL_DT_F32, blocks), /* less its mean */
             *sum = pl_new_flat(e, PL_DT_F32, blocks);
-        pl_value *weight =
-            pl_new(e, (pl_dtype)x->dtype, 2, (const int64_t[]){rows, columns}, NULL);
+        pl_value *weight = pl_new(e, (pl_dtype)x->dtype, 2, (const int64_t[]){rows, columns}, NULL);
         result = pl_linear(e, x, weight, bias);
         pl_drop(e, sum);
         pl_drop(e, absmax);
@@ -126,14 +130,31 @@ static pl_value *multiply(pl_eager *e, pl_value *x, int64_t rows, int64_t column
     return result;
 }
 
+/* Linear4bit.forward: a bias of another type than the input is cast for good. */
+static pl_value *bias_of(pl_eager *e, const pl_node *node) {
+    pl_value *bias = pl_arg_value(e, node, "bias");
+    if (!bias || bias->dtype == low_type(e) || bias->needs_grad)
+        return bias ? pl_to(e, bias, low_type(e)) : NULL;
+    pl_arena *step = e->step_arena;
+    uint8_t kind = e->kind;
+    e->step_arena = e->tape->arena; /* it outlives the step */
+    e->kind = PL_WEIGHTS;
+    int32_t id = pl_node_tensor(node, "bias");
+    e->env[id] = pl_cast_raw(e, bias, low_type(e));
+    e->step_arena = step;
+    e->kind = kind;
+    if (e->env[id]->storage->block) e->tape->blocks[e->env[id]->storage->block].tensor = id;
+    return pl_hold(e->env[id]);
+}
+
 void pl_run_linear_4bit(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
-    pl_value *input = pl_arg_value(e, node, "input"), *bias = pl_arg_value(e, node, "bias");
+    pl_value *input = pl_arg_value(e, node, "input");
     const pl_tensor *to = pl_output_tensor(e, node, 0);
     if (!input || !to || input->dims == 0 || to->dims != input->dims) return;
     int64_t columns = input->sizes[input->dims - 1], rows = to->sizes[to->dims - 1];
     pl_value *x = pl_to(e, input, low_type(e));
-    pl_value *b = bias ? pl_to(e, bias, low_type(e)) : NULL;
+    pl_value *b = bias_of(e, node);
     pl_value *product = multiply(e, x, rows, columns, b);
     pl_fn *fn = pl_fn_new(e, "MatMul4Bit", linear_4bit_backward, 1, &x, 1);
     if (fn && pl_fn_numbers(e, fn, 2)) {

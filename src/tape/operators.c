@@ -24,6 +24,7 @@ static const pl_operator operators[] = {
     {.name = "_embedding_bag", .run = pl_run_embedding_bag, .source = "EmbeddingBag.cu"},
     {.name = "_fake_quantize_learnable_per_tensor_affine", .run = pl_run_many, .source = "derivatives.yaml"},
     {.name = "_fused_rms_norm", .run = pl_run_rms_norm, .source = "layer_norm.cpp"},
+    {.name = "_grouped_mm", .backward = "b:N|a:N", .source = "derivatives.yaml"},
     {.name = "_local_scalar_dense", .run = pl_run_nothing, .source = "no tensors"},
     {.name = "_log_softmax", .run = pl_run_softmax, .autocast = PL_CAST_FLOAT, .source = "SoftMax.cpp"},
     {.name = "_native_batch_norm_legit", .run = pl_run_batch_norm, .source = "Normalization.cpp"},

@@ -32,7 +32,9 @@ static void put(pl_trainer *t, int32_t id) {
     pl_eager *e = &t->e;
     const pl_tensor *tensor = &e->graph->tensors[id];
     e->what = tensor->path ? tensor->path : tensor->name;
-    pl_dtype dtype = tensor->keeps_type ? tensor->dtype : pl_place_dtype(t, tensor->dtype);
+    pl_dtype dtype = tensor->keeps_type        ? tensor->dtype
+                     : e->tape->used_quantized ? pl_quantized_loaded(e, tensor->dtype)
+                                               : pl_place_dtype(t, tensor->dtype);
     pl_value *value = pl_is_packed(tensor) ? pl_quantized_new(e, tensor)
                                            : pl_new(e, dtype, tensor->dims, tensor->sizes, NULL);
     if (value->storage->block) e->tape->blocks[value->storage->block].tensor = id;
@@ -76,6 +78,32 @@ static int compare_placings(const void *x, const void *y) {
     return a->tensor < b->tensor ? -1 : 1;
 }
 
+/* PEFT's prepare_model_for_kbit_training: what was not packed is cast to float32, one after
+ * another, and the cache emptied. In jobs with half weights it is taken as not called. */
+static void prepare_quantized(pl_trainer *t) {
+    pl_eager *e = &t->e;
+    const pl_graph *g = e->graph;
+    bool any = false;
+    for (int32_t i = 0; i < g->tensor_count; i++) {
+        pl_value *old = e->env[i];
+        pl_dtype dtype = pl_place_dtype(t, g->tensors[i].dtype);
+        bool tied = g->tensors[i].tied >= 0;
+        if (g->tensors[i].role != PL_ROLE_PARAMETER || !old || tied || old->dtype == dtype)
+            continue;
+        e->what = g->tensors[i].path;
+        e->env[i] = pl_cast_raw(e, old, dtype);
+        any = true;
+        if (e->env[i]->storage->block) e->tape->blocks[e->env[i]->storage->block].tensor = i;
+        for (int32_t k = 0; k < g->tensor_count; k++) {
+            if (g->tensors[k].role != PL_ROLE_PARAMETER || g->tensors[k].tied != i || !e->env[k])
+                continue;
+            pl_drop(e, e->env[k]);
+            e->env[k] = pl_hold(e->env[i]);
+        }
+    }
+    if (any) pl_cache_emptied(e);
+}
+
 static void move_model(pl_trainer *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
@@ -109,8 +137,11 @@ static void move_model(pl_trainer *t) {
         if (!buffer && count == param_count) behind = -1;
     }
     qsort(order, (size_t)count, sizeof *order, compare_placings);
+    for (int32_t i = 0; i < g->tensor_count; i++)
+        e->tape->used_quantized |= pl_is_packed(&g->tensors[i]);
     for (int32_t i = 0; i < count; i++) {
         int32_t id = order[i].tensor, tied = g->tensors[id].tied;
+        if (e->tape->used_quantized && g->tensors[id].keeps_type) continue;
         bool is_tied = g->tensors[id].role == PL_ROLE_PARAMETER && tied >= 0;
         if (is_tied && !e->env[tied]) put(t, tied); /* one tensor, two names: placed at the first */
         if (is_tied)
@@ -118,6 +149,10 @@ static void move_model(pl_trainer *t) {
         else if (!e->env[id])
             put(t, id);
     }
+    if (!e->tape->used_quantized) return;
+    prepare_quantized(t);
+    for (int32_t i = 0; i < count; i++) /* adapters are made on the device, last */
+        if (!e->env[order[i].tensor]) put(t, order[i].tensor);
 }
 
 /* ---- what moving sets off ---- */

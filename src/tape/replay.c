@@ -25,8 +25,8 @@ typedef struct player {
 
 static pl_kind kind_of(const pl_replay *r, int32_t storage) {
     static const pl_kind by_phase[PL_PHASES] = {
-        [PL_PHASE_LOAD] = PL_WEIGHTS,         [PL_PHASE_INPUT] = PL_INPUTS,
-        [PL_PHASE_FORWARD] = PL_ACTIVATIONS,  [PL_PHASE_BACKWARD] = PL_TEMPORARY,
+        [PL_PHASE_LOAD] = PL_WEIGHTS,        [PL_PHASE_INPUT] = PL_INPUTS,
+        [PL_PHASE_FORWARD] = PL_ACTIVATIONS, [PL_PHASE_BACKWARD] = PL_TEMPORARY,
         [PL_PHASE_OPTIMIZER] = PL_TEMPORARY,
     };
     int8_t said = r->trace->storages[storage].kind;
@@ -125,7 +125,8 @@ static void play_range(player *p, size_t first, size_t end, int step) {
 /* Where step k begins. */
 static size_t step_begin(const pl_trace *t, int step) {
     for (size_t i = 0; i < t->mark_count; i++)
-        if (t->marks[i].step == step && t->marks[i].phase != PL_PHASE_LOAD) return t->marks[i].event;
+        if (t->marks[i].step == step && t->marks[i].phase != PL_PHASE_LOAD)
+            return t->marks[i].event;
     return t->event_count;
 }
 
@@ -224,12 +225,10 @@ static bool prepare(player *p) {
     p->rules = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *p->rules);
     if (!p->r.blocks || !p->r.born || !p->birth_step || !p->twin || !p->rules) return false;
     for (size_t i = 0; i < t->storage_count; i++) p->birth_step[i] = p->twin[i] = -1;
-    const char *last = NULL; /* the importer shares the names of equal operators */
-    struct {
+    struct { /* the importer shares the names of equal operators */
         const char *target;
         pl_replay_rule *rule;
     } seen[64] = {0};
-    (void)last;
     for (int32_t i = 0; i < g->node_count; i++) {
         const char *target = g->nodes[i].target;
         size_t at = ((uintptr_t)target >> 4) % 64;

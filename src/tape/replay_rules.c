@@ -53,7 +53,10 @@ static int64_t int_at(const pl_replay *r, uint32_t i, int64_t otherwise) {
 
 static double float_at(const pl_replay *r, uint32_t i) {
     const pl_arg *arg = attribute(r, i);
-    return !arg ? 0 : arg->kind == PL_ARG_FLOAT ? arg->f : arg->kind == PL_ARG_INT ? (double)arg->i : 0;
+    return !arg                        ? 0
+           : arg->kind == PL_ARG_FLOAT ? arg->f
+           : arg->kind == PL_ARG_INT   ? (double)arg->i
+                                       : 0;
 }
 
 /* Element k of a list; a single number stands for all. */
@@ -137,10 +140,10 @@ static int32_t operand(pl_replay *r, uint32_t i) {
     pl_value m;
     if (!in(r, i, &m) || m.dims < 2 || m.elements == 0) return 0;
     int row = m.dims - 2, column = m.dims - 1;
-    bool rows = m.strides[column] == 1 &&
-                m.strides[row] >= (m.sizes[column] > 1 ? m.sizes[column] : 1);
-    bool columns = m.strides[row] == 1 &&
-                   m.strides[column] >= (m.sizes[row] > 1 ? m.sizes[row] : 1);
+    bool rows =
+        m.strides[column] == 1 && m.strides[row] >= (m.sizes[column] > 1 ? m.sizes[column] : 1);
+    bool columns =
+        m.strides[row] == 1 && m.strides[column] >= (m.sizes[row] > 1 ? m.sizes[row] : 1);
     return rows || columns ? 0 : take(r, pl_value_bytes(&m));
 }
 
@@ -607,36 +610,46 @@ static void recurrent(pl_replay *r) {
     give(r, copy);
 }
 
-/* Outputs: dx, dhx, dcx, then the weights' gradients, views of one buffer where there are biases. */
+/* Inputs: x, n weights, flat buffer, hx, cx, output, its gradient, the states', random state,
+ * reserve. Outputs: dx, dhx, dcx, then the weights' gradients, views of one buffer where there are
+ * biases. As recurrent_backward in op_recurrent.c. */
 static void recurrent_backward(pl_replay *r) {
+    enum { BESIDE_WEIGHTS = 10 };
     pl_rnn rnn;
     pl_rnn_memory memory;
-    bool copies;
-    pl_value x, state;
-    if (!describe_rnn(r, &rnn, &memory, &copies) || !in(r, 0, &x)) return;
-    /* gradients of states that the loss does not see are zeros */
-    int64_t states = has_output(r, 1) && out_of(r, 1, &state) ? pl_value_bytes(&state) : 0;
-    int32_t zeros = take(r, states), zeros_c = rnn.mode == PL_RNN_LSTM ? take(r, states) : 0;
-    int32_t copy = copies ? take(r, pl_value_bytes(&x)) : 0;
+    bool copies, same = true;
+    pl_value x, y, dy, unused;
+    if (!describe_rnn(r, &rnn, &memory, &copies) || !in(r, 0, &x) ||
+        r->event->input_count < BESIDE_WEIGHTS)
+        return;
+    uint32_t states = r->event->input_count - BESIDE_WEIGHTS + 2, output = states + 2;
+    int64_t flat = memory.weights * pl_dtype_size(rnn.dtype);
+    int32_t zeros[2] = {0}; /* gradients of states that the loss does not see */
+    for (uint32_t i = 0; i < 2; i++)
+        if (in(r, states + i, &unused) && r->event->inputs[output + 2 + i] < 0)
+            zeros[i] = take(r, pl_value_bytes(&unused));
+    int32_t copy = copies ? take(r, pl_value_bytes(&x)) : 0, turned = 0;
+    if (in(r, output, &y) && in(r, output + 1, &dy) && y.dims == dy.dims) {
+        for (int i = 0; i < y.dims; i++) same &= y.sizes[i] == 1 || y.strides[i] == dy.strides[i];
+        if (!same) turned = take(r, pl_value_bytes(&dy));
+    }
     for (uint32_t i = 0; i < 3; i++) pl_replay_birth(r, i, -1);
     give(r, workspace(r, memory.backward));
+    give(r, turned);
     give(r, copy);
     copy = copies ? take(r, pl_value_bytes(&x)) : 0;
-    if (rnn.bias) {
-        pl_replay_birth(r, 3, memory.weights * pl_dtype_size(rnn.dtype));
-        int32_t space = workspace(r, memory.backward);
-        give(r, space);
-    } else {
-        int32_t flat = take(r, memory.weights * pl_dtype_size(rnn.dtype));
-        int32_t space = workspace(r, memory.backward);
-        births(r);
-        give(r, space);
-        give(r, flat);
-    }
+    int32_t apart = 0;
+    if (rnn.bias)
+        pl_replay_birth(r, 3, flat);
+    else
+        apart = take(r, flat);
+    int32_t space = workspace(r, memory.backward);
     births(r);
+    give(r, space);
     give(r, copy);
-    give(r, zeros_c);
-    give(r, zeros);
+    give(r, zeros[1]);
+    give(r, zeros[0]);
+    give(r, apart);
 }
 
 /* ---- the table ---- */

@@ -7,8 +7,6 @@
  *
  * Left out: cross attention, chunked feed-forward layers, decoders with eager attention. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "import/hf.h"
 
@@ -348,6 +346,8 @@ static int32_t albert_base(model *o, bool pooler, int32_t *pooled) {
             inner = pl_hf_int(o->m, "inner_group_num", 1);
     if (groups < 1 || groups > o->layers)
         pl_hf_refuse(o->m, "num_hidden_groups", "expected 1 to num_hidden_layers");
+    if (inner < 1 || inner > PL_HF_MAX_LAYERS / (o->layers > 0 ? o->layers : 1))
+        pl_hf_refuse(o->m, "inner_group_num", "at most %d layers can be built", PL_HF_MAX_LAYERS);
     int32_t x = embeddings(o);
     enter(o, "encoder", "*Transformer");
     pl_line(b, "hidden_states = self.embedding_hidden_mapping_in(hidden_states)");
@@ -477,11 +477,11 @@ static void token_loss(const model *o, int32_t logits) {
     pl_build_output(b, logits);
 }
 
-/* A size: at least 1. */
+/* A size; no larger than that products of two are numbers. */
 static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
     int64_t n = pl_hf_int(m, key, otherwise);
-    if (n >= 1) return n;
-    pl_hf_refuse(m, key, "expected at least 1");
+    if (n >= 1 && n <= 1 << 30) return n;
+    pl_hf_refuse(m, key, "expected 1 to %d", 1 << 30);
     return 1;
 }
 
@@ -572,7 +572,7 @@ static void build(pl_hf *m, const style *s) {
 static const style
     bert = {"bert", "Bert", 30522, 768, 12, 12, 3072, 0, 0, "gelu", 0.1, POOLS | HEAD_POOLED,
             bert_base, bert_masked, bert_classify},
-    roberta = {"roberta", "Roberta", 50265, 768, 12, 12, 3072, 0, 1, "gelu", 0.1, 
+    roberta = {"roberta", "Roberta", 50265, 768, 12, 12, 3072, 0, 1, "gelu", 0.1,
                POOLS | COUNTED | HEAD_TANH, bert_base, roberta_masked, head_classify},
     electra = {"electra", "Electra", 30522, 256, 12, 4, 1024, 128, 0, "gelu", 0.1, 0,
                bert_base, electra_masked, head_classify},
@@ -582,21 +582,15 @@ static const style
                   distilbert_base, distilbert_masked, distilbert_classify};
 /* clang-format on */
 
-static void build_bert(pl_hf *m) {
-    build(m, &bert);
-}
-static void build_roberta(pl_hf *m) {
-    build(m, &roberta);
-}
-static void build_electra(pl_hf *m) {
-    build(m, &electra);
-}
-static void build_albert(pl_hf *m) {
-    build(m, &albert);
-}
-static void build_distilbert(pl_hf *m) {
-    build(m, &distilbert);
-}
+#define BUILDER(family)                                                                            \
+    static void build_##family(pl_hf *m) {                                                         \
+        build(m, &family);                                                                         \
+    }
+BUILDER(bert)
+BUILDER(roberta)
+BUILDER(electra)
+BUILDER(albert)
+BUILDER(distilbert)
 
 enum {
     TASKS = 1 << PL_TASK_MASKED | 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_TOKENS | 1 << PL_TASK_BASE

@@ -52,6 +52,14 @@ static int32_t type_as(const model *o, int32_t x, int32_t other) {
     return pl_call_result(o->b, dtype, dims, sizes);
 }
 
+/* A size; no larger than that products of two are numbers. */
+static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
+    int64_t n = pl_hf_int(m, key, otherwise);
+    if (n >= 1 && n <= 1 << 30) return n;
+    pl_hf_refuse(m, key, "expected 1 to %d", 1 << 30);
+    return 1;
+}
+
 /* ---- embeddings ---- */
 
 static int32_t embed(const model *o, const char *name, int64_t rows, int32_t ids, int64_t pad,
@@ -444,7 +452,7 @@ static void classify(const model *o, int32_t x) {
     pl_line(b, "context_token = self.dropout(context_token)");
     x = pl_hf_dropout(o->m, "dropout", x, pl_hf_float(o->m, "pooler_dropout", 0));
     pl_line(b, "pooled_output = self.dense(context_token)");
-    x = pl_hf_linear(o->m, "dense", x, pl_hf_int(o->m, "pooler_hidden_size", o->hidden), true);
+    x = pl_hf_linear(o->m, "dense", x, size_of(o->m, "pooler_hidden_size", o->hidden), true);
     x = pl_hf_activation(o->m, "activation", pl_hf_string(o->m, "pooler_hidden_act", "gelu"), x);
     pl_module_leave(b);
     pl_line(b, "pooled_output = self.dropout(pooled_output)");
@@ -465,14 +473,6 @@ static bool has_type(const model *o, const char *type) {
     for (int64_t i = 0; i < count; i++)
         if (strcmp(pl_hf_list_string(o->m, "pos_att_type", i, ""), type) == 0) return true;
     return count == 0 && strstr(pl_hf_string(o->m, "pos_att_type", ""), type) != NULL;
-}
-
-/* A size: at least 1. */
-static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
-    int64_t n = pl_hf_int(m, key, otherwise);
-    if (n >= 1) return n;
-    pl_hf_refuse(m, key, "expected at least 1");
-    return 1;
 }
 
 static void read_keys(model *o) {
@@ -510,7 +510,8 @@ static void check_keys(model *o) {
     if (o->hidden % o->heads != 0)
         pl_hf_refuse(m, "num_attention_heads", "hidden_size %lld is no multiple of it",
                      (long long)o->hidden);
-    o->head = pl_hf_int(m, "attention_head_size", o->hidden / o->heads);
+    o->head = size_of(m, "attention_head_size", o->hidden / o->heads);
+    if (m->batch > 1 << 30) pl_build_fail(o->b, PL_USAGE, "--batch", "expected at most 2^30");
     if (o->layers > PL_HF_MAX_LAYERS)
         pl_hf_refuse(m, "num_hidden_layers", "at most %d can be built", PL_HF_MAX_LAYERS);
     if (o->m->seq > o->positions)

@@ -106,6 +106,17 @@ static int32_t root_mean_square(pl_builder *b, int32_t x, double eps, bool lines
     return pl_aten_mul(b, x, root);
 }
 
+int32_t pl_decoder_like(pl_builder *b, int32_t x, int32_t other) {
+    int64_t sizes[PL_MAX_DIMS];
+    int dims = pl_built_dims(b, x);
+    for (int i = 0; i < dims; i++) sizes[i] = pl_built_size(b, x, i);
+    pl_dtype type = pl_built(b, other)->dtype;
+    pl_call(b, "aten.type_as.default");
+    pl_call_tensor(b, "self", x);
+    pl_call_tensor(b, "other", other);
+    return pl_call_result(b, type, dims, sizes);
+}
+
 static int32_t norm_rms(pl_decoding *d, int32_t x, int32_t weight) {
     pl_builder *b = d->m->b;
     pl_dtype type = pl_built(b, x)->dtype;
@@ -127,10 +138,7 @@ static int32_t norm_one(pl_decoding *d, int32_t x, int32_t weight) {
     int32_t w = pl_aten_scalar(b, "aten.add.Tensor", pl_aten_to(b, weight, PL_DT_F32), 1.0);
     y = pl_aten_mul(b, y, w);
     pl_line(b, "return output.type_as(x)");
-    pl_call(b, "aten.type_as.default");
-    pl_call_tensor(b, "self", y);
-    pl_call_tensor(b, "other", x);
-    return pl_call_result_like(b, x);
+    return pl_decoder_like(b, y, x);
 }
 
 static int32_t norm_bare(pl_decoding *d, int32_t x) {
@@ -213,7 +221,8 @@ int32_t pl_decoder_mask(pl_decoding *d, bool sliding) {
     if (m->attn == PL_ATTN_EAGER) {
         int32_t zero = pl_aten_make(b, "aten.zeros.default", m->dtype, 0, NULL, 0);
         int32_t least = pl_aten_make(b, "aten.full.default", m->dtype, 0, NULL, -3e38);
-        mask = pl_aten_where(b, mask, zero, least);
+        mask = pl_aten_where(b, mask, pl_decoder_like(b, zero, d->embeds),
+                             pl_decoder_like(b, least, d->embeds));
     }
     return mask;
 }
@@ -240,10 +249,9 @@ static int32_t rotate_part(pl_decoding *d, int32_t x, int32_t cos, int32_t sin) 
     return pl_aten_cat(b, 2, (int32_t[]){turn, rest}, -1);
 }
 
-static void apply_rotary(pl_decoding *d, int32_t *q, int32_t *k, bool sliding) {
+static void apply_rotary(pl_decoding *d, int32_t *q, int32_t *k, int32_t v, bool sliding) {
     pl_builder *b = d->m->b;
     int of = sliding && d->plan->two_rotaries;
-    pl_dtype type = pl_built(b, *q)->dtype;
     pl_line(b, "query_states, key_states = apply_rotary_pos_emb(");
     bool widened = d->plan->norm == PL_NORM_MEAN; /* Cohere turns in float32 */
     if (widened) {
@@ -259,9 +267,8 @@ static void apply_rotary(pl_decoding *d, int32_t *q, int32_t *k, bool sliding) {
     *q = rotate(b, *q, cos, sin);
     *k = rotate(b, *k, cos, sin);
     if (!widened && !d->plan->float_rotary) return;
-    pl_line(b, "query_states, key_states = q_embed.to(dtype), k_embed.to(dtype)");
-    *q = pl_aten_to(b, *q, type);
-    *k = pl_aten_to(b, *k, type);
+    *q = pl_decoder_like(b, *q, v); /* v has the type that q had */
+    *k = pl_decoder_like(b, *k, v);
 }
 
 /* [B, kv heads, S, D] to [B, heads, S, D]: a copy */
@@ -276,7 +283,6 @@ static int32_t repeat_kv(pl_decoding *d, int32_t x) {
 
 static int32_t attend_eager(pl_decoding *d, int32_t q, int32_t k, int32_t v, int32_t mask) {
     pl_builder *b = d->m->b;
-    pl_dtype type = pl_built(b, q)->dtype;
     k = repeat_kv(d, k);
     v = repeat_kv(d, v);
     int32_t w = pl_aten_matmul(b, q, pl_aten_transpose(b, k, 2, 3));
@@ -287,7 +293,7 @@ static int32_t attend_eager(pl_decoding *d, int32_t q, int32_t k, int32_t v, int
         w = pl_aten_scalar(b, MUL, w, d->cap);
     }
     if (mask != PL_NONE) w = pl_aten_add(b, w, mask);
-    w = pl_aten_to(b, pl_aten_softmax(b, w, -1, PL_DT_F32), type);
+    w = pl_decoder_like(b, pl_aten_softmax(b, w, -1, PL_DT_F32), q);
     w = pl_aten_dropout(b, w, d->attention_dropout);
     return pl_aten_matmul(b, w, v);
 }
@@ -297,7 +303,7 @@ static int32_t attend(pl_decoding *d, int32_t q, int32_t k, int32_t v, bool slid
     pl_builder *b = m->b;
     int32_t mask = d->mask[sliding], y;
     if (m->attn == PL_ATTN_EAGER || (d->plan->eager_only && m->attn == PL_ATTN_SDPA)) {
-        pl_line(b, "attn_output, attn_weights = eager_attention.to(query.dtype)");
+        pl_line(b, "attn_output, attn_weights = eager_attention_forward(");
         y = attend_eager(d, q, k, v, mask);
     } else {
         pl_line(b, "attn_output, attn_weights = attention_interface(");
@@ -391,7 +397,7 @@ static int32_t attention(pl_decoding *d, int64_t layer, int32_t x) {
                                              : "q_proj k_proj v_proj o_proj q_norm k_norm");
     project(d, x, &q, &k, &v);
     if (!d->plan->some_without_rotary || pl_hf_list_int(m, "no_rope_layers", layer, 1) != 0)
-        apply_rotary(d, &q, &k, sliding);
+        apply_rotary(d, &q, &k, v, sliding);
     int32_t y = attend(d, q, k, v, sliding);
     pl_line(b, "2: attn_output = attn_output.reshape(*input_shape, -1).contiguous()");
     y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, -1));

@@ -24,7 +24,6 @@ static routing route(pl_decoding *d, int32_t x) {
     x = pl_aten_reshape(b, x, PL_SIZES(-1, d->width));
     pl_line(b, "router_logits = F.linear(hidden_states, self.weight)");
     int32_t logits = pl_aten_linear(b, x, weight, PL_NONE);
-    pl_dtype type = pl_built(b, logits)->dtype;
     pl_line(b, "router_probs = softmax(router_logits.float())");
     int32_t probs = mixtral ? pl_aten_softmax(b, pl_aten_to(b, logits, PL_DT_F32), -1, 0)
                             : pl_aten_softmax(b, logits, -1, PL_DT_F32);
@@ -41,7 +40,7 @@ static routing route(pl_decoding *d, int32_t x) {
     }
     if (!mixtral) {
         pl_line(b, "2: router_top_value = router_top_value.to(router_logits.dtype)");
-        scores = pl_aten_to(b, scores, type);
+        scores = pl_decoder_like(b, scores, logits);
     }
     pl_module_leave(b);
     return (routing){scores, chosen};
@@ -52,7 +51,7 @@ static int32_t grouped(pl_builder *b, int32_t x, int32_t weight, int32_t offsets
     int64_t rows = pl_built_size(b, x, 0), out = pl_built_size(b, weight, 1);
     pl_dtype type = pl_built(b, weight)->dtype;
     int32_t turned = pl_aten_transpose(b, weight, -2, -1);
-    x = pl_aten_to(b, x, type);
+    x = pl_decoder_like(b, x, weight);
     pl_call(b, "transformers.grouped_mm_fallback.default");
     pl_call_tensor(b, "input", x);
     pl_call_tensor(b, "weight", turned);
@@ -109,7 +108,6 @@ static int32_t run_experts(pl_decoding *d, int32_t x, routing r) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
     int64_t tokens = pl_built_size(b, x, 0);
-    pl_dtype type = pl_built(b, x)->dtype;
     pl_module_enter(b, "experts", d->experts_type);
     int32_t gate_up =
         pl_build_parameter(b, "gate_up_proj", PL_SIZES(d->experts, 2 * d->expert_inner, d->width));
@@ -142,7 +140,7 @@ static int32_t run_experts(pl_decoding *d, int32_t x, routing r) {
     y = pl_aten_view(b, y, PL_SIZES(tokens, d->chosen, d->width));
     y = pl_aten_reduce(b, "aten.sum.dim_IntList", y, 1, false);
     pl_line(b, "return final_hidden_states.to(hidden_states.dtype)");
-    y = pl_aten_to(b, y, type);
+    y = pl_decoder_like(b, y, x);
     pl_module_leave(b);
     return y;
 }

@@ -1,6 +1,6 @@
 /* gpt: decoder-only models before and beside Llama: the skeleton that all share (embedding, blocks,
- * last norm, heads), and the pages of gpt2, gpt_bigcode and opt, whose positions are learnt; the
- * others are in gpt_more.c and gpt_old.c.
+ * last norm, heads), and the pages of gpt2, gpt_bigcode and opt; the others are in gpt_more.c
+ * and gpt_old.c.
  *
  * Rules: transformers 5.22, models/FAMILY/modeling_FAMILY.py, with use_cache off and no
  * attention_mask, as a training loop over packed sequences calls them. Lines of code are shortened
@@ -613,26 +613,15 @@ static void build_falcon(pl_hf *m) {
     pl_gpt_build(m, &pl_gpt_falcon);
 }
 
-#define HEADS  (1u << PL_TASK_CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_BASE)
-#define TOKENS (1u << PL_TASK_TOKENS)
-#define ROW(type, heads, function)                                                                 \
-    {                                                                                              \
-        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
-        .version = "5.22"                                                                          \
-    }
-#define LEARNT(type, heads, function, key)                                                         \
-    {                                                                                              \
-        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
-        .version = "5.22", .learnt_positions = true, .positions = key                              \
-    }
-
 const pl_hf_family pl_hf_gpt[] = {
-    LEARNT("gpt2", HEADS | TOKENS, build_gpt2, "n_positions|max_position_embeddings"),
-    LEARNT("gpt_bigcode", HEADS | TOKENS, build_bigcode, "n_positions|max_position_embeddings"),
-    LEARNT("opt", HEADS, build_opt, "max_position_embeddings"),
-    ROW("gpt_neox", HEADS | TOKENS, build_neox),
-    ROW("phi", HEADS | TOKENS, build_phi),
-    ROW("bloom", HEADS | TOKENS, build_bloom),
-    ROW("falcon", HEADS | TOKENS, build_falcon),
+    PL_GPT_LEARNT("gpt2", PL_GPT_HEADS | PL_GPT_TOKENS, build_gpt2,
+                  "n_positions|max_position_embeddings"),
+    PL_GPT_LEARNT("gpt_bigcode", PL_GPT_HEADS | PL_GPT_TOKENS, build_bigcode,
+                  "n_positions|max_position_embeddings"),
+    PL_GPT_LEARNT("opt", PL_GPT_HEADS, build_opt, "max_position_embeddings"),
+    PL_GPT_ROW("gpt_neox", PL_GPT_HEADS | PL_GPT_TOKENS, build_neox),
+    PL_GPT_ROW("phi", PL_GPT_HEADS | PL_GPT_TOKENS, build_phi),
+    PL_GPT_ROW("bloom", PL_GPT_HEADS | PL_GPT_TOKENS, build_bloom),
+    PL_GPT_ROW("falcon", PL_GPT_HEADS | PL_GPT_TOKENS, build_falcon),
     {0},
 };

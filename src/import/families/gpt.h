@@ -1,5 +1,5 @@
-/* gpt: what the decoder-only families of gpt.c and gpt_more.c share. A family is a row of names and
- * three functions: what it reads of the config, how it embeds, and its block. */
+/* gpt: what the decoder-only families of gpt.c, gpt_more.c and gpt_old.c share. A family is a row
+ * of names and three functions: what it reads of the config, how it embeds, and its block. */
 #ifndef PL_IMPORT_FAMILIES_GPT_H
 #define PL_IMPORT_FAMILIES_GPT_H
 
@@ -77,5 +77,22 @@ int32_t pl_gpt_last(pl_gpt *g, int32_t x);
 
 /* gpt_more.c */
 extern const pl_gpt_layout pl_gpt_neox, pl_gpt_phi, pl_gpt_bloom, pl_gpt_falcon;
+
+/* Rows of families. PL_GPT_LEARNT: with a table of positions, of as many rows as key says. */
+#define PL_GPT_HEADS  (1u << PL_TASK_CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_BASE)
+#define PL_GPT_TOKENS (1u << PL_TASK_TOKENS)
+#define PL_GPT_ROW(type, heads, function)                                                          \
+    {                                                                                              \
+        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
+        .version = "5.22"                                                                          \
+    }
+#define PL_GPT_LEARNT(type, heads, function, key)                                                  \
+    {                                                                                              \
+        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
+        .version = "5.22", .learnt_positions = true, .positions = key                              \
+    }
+
+/* gpt_old.c */
+extern const pl_hf_family pl_hf_gpt_old[];
 
 #endif

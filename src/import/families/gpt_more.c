@@ -19,6 +19,10 @@ static void read_rotary(pl_gpt *g, double usual) {
         part = 1;
     }
     g->rotary = (int64_t)((double)g->head_dim * part);
+    if (g->rotary < 2 || g->rotary % 2 != 0)
+        pl_hf_refuse(g->m, "rope_parameters|rotary_pct|partial_rotary_factor",
+                     "makes %lld of %lld dimensions rotary: expected an even number",
+                     (long long)g->rotary, (long long)g->head_dim);
 }
 
 static void read_neox(pl_gpt *g) {
@@ -62,26 +66,18 @@ static int32_t embed_rotary(pl_gpt *g, int32_t ids) {
 }
 
 /* Queries and keys [batch, heads, seq, d]: their first dimensions turned, the others joined to them
- * again. join: the lines of code that do so. */
+ * again. line: of code that turns them; join: lines that join them, NULL: that one too. */
 static void turn(pl_gpt *g, int32_t *q, int32_t *k, const char *line, const char *const join[2]) {
     pl_builder *b = g->b;
-    if (join) pl_line(b, "");
-    int32_t cos = PL_NONE, sin = PL_NONE;
     int32_t *both[2] = {q, k}, rot[2], pass[2];
-    if (!join) {
-        pl_line(b, line);
-        cos = pl_aten_unsqueeze(b, g->cos, 1);
-        sin = pl_aten_unsqueeze(b, g->sin, 1);
-    }
+    pl_line(b, join ? "" : line);
     for (int i = 0; i < 2; i++) {
         rot[i] = pl_aten_slice(b, *both[i], 3, 0, g->rotary);
         pass[i] = pl_aten_slice(b, *both[i], 3, g->rotary, INT64_MAX);
     }
-    if (join) {
-        pl_line(b, line);
-        cos = pl_aten_unsqueeze(b, g->cos, 1);
-        sin = pl_aten_unsqueeze(b, g->sin, 1);
-    }
+    pl_line(b, line);
+    int32_t cos = pl_aten_unsqueeze(b, g->cos, 1);
+    int32_t sin = pl_aten_unsqueeze(b, g->sin, 1);
     for (int i = 0; i < 2; i++) rot[i] = pl_gpt_rotate(g, rot[i], cos, sin);
     for (int i = 0; i < 2; i++) {
         if (join) pl_line(b, join[i]);
@@ -363,6 +359,9 @@ static void read_falcon(pl_gpt *g) {
     g->bias = pl_hf_bool(m, "bias", false);
     g->act = pl_hf_string(m, "activation", "gelu");
     g->rotary = g->head_dim;
+    if (g->head_dim % 2 != 0)
+        pl_hf_refuse(m, "num_attention_heads|n_head",
+                     "makes heads of %lld: expected an even number", (long long)g->head_dim);
     bool multi = pl_hf_bool(m, "multi_query", true);
     g->kv_heads = multi && !falcon_new(g) ? 1 : pl_hf_int(m, "num_kv_heads|n_head_kv", g->heads);
     if (!multi && !falcon_new(g)) g->kv_heads = g->heads;

@@ -220,7 +220,7 @@ static int32_t body(pl_decoding *d, const char *name, int32_t ids, int32_t *weig
     pl_module_enter(b, name, pl_decoder_type(d, d->plan->two_rotaries ? "TextModel" : "Model"));
     pl_module_children(b, "embed_tokens layers norm rotary_emb");
     pl_line(b, "inputs_embeds = self.embed_tokens(input_ids)");
-    int32_t x = embed(d, ids, weight);
+    int32_t x = d->embeds = embed(d, ids, weight);
     pl_line(b, "1: position_ids = torch.arange(");
     int32_t position_ids = pl_aten_arange(b, m->seq);
     position_ids = pl_aten_scalar(b, "aten.add.Tensor", position_ids, 0);
@@ -322,11 +322,21 @@ static void tag(pl_decoding *d, int32_t ids) {
     pl_module_leave(b);
 }
 
-static void build(pl_hf *m) {
-    const char *type = pl_hf_string(m, "model_type", "llama");
-    const pl_decoder *plan = &decoders[0]; /* what is not known but looks like Llama, too */
-    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
+/* What is not known but looks like Llama is built as such, its experts as Mixtral's or Qwen's. */
+static const pl_decoder *plan_of(pl_hf *m) {
+    const char *type = pl_hf_string(m, "model_type", "llama"), *like = "llama";
+    if (pl_hf_has(m, "num_local_experts")) like = "mixtral";
+    if (pl_hf_has(m, "moe_intermediate_size")) like = "qwen3_moe";
+    const pl_decoder *plan = NULL, *nearest = &decoders[0];
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
         if (strcmp(decoders[i].model_type, type) == 0) plan = &decoders[i];
+        if (strcmp(decoders[i].model_type, like) == 0) nearest = &decoders[i];
+    }
+    return plan ? plan : nearest;
+}
+
+static void build(pl_hf *m) {
+    const pl_decoder *plan = plan_of(m);
     pl_decoding d;
     if (plan->eager_only && m->attn == PL_ATTN_SDPA) m->attn = PL_ATTN_EAGER;
     pl_decoder_read(&d, m, plan);

@@ -8,7 +8,6 @@
  * Left out: masked image modelling, segmentation, backbones, other sizes of image than the
  * config's. */
 #include <math.h>
-#include <string.h>
 
 #include "import/hf.h"
 
@@ -54,6 +53,14 @@ static void enter(const model *o, const char *name, const char *class) {
     pl_line(o->b, "");
 }
 
+/* A size; no larger than that products of two are numbers. */
+static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
+    int64_t n = pl_hf_int(m, key, otherwise);
+    if (n >= 1 && n <= 1 << 30) return n;
+    pl_hf_refuse(m, key, "expected 1 to %d", 1 << 30);
+    return 1;
+}
+
 /* x.to(other.dtype), x and other [batch, heads, tokens, ..] */
 static int32_t type_as(const model *o, int32_t x, int32_t other) {
     pl_builder *b = o->b;
@@ -92,8 +99,10 @@ static int32_t embeddings(const model *o) {
     int32_t parts[3], place = PL_NONE;
     int count = 0;
     int32_t token = pl_build_parameter(b, "cls_token", PL_SIZES(1, 1, o->hidden));
-    if (has(o, MASK_TOKEN) && pl_hf_bool(o->m, "use_mask_token", !has(o, RELATIVE)))
-        pl_build_parameter(b, "mask_token", PL_SIZES(1, 1, o->hidden));
+    if (has(o, MASK_TOKEN) && pl_hf_bool(o->m, "use_mask_token", !has(o, RELATIVE))) {
+        const int64_t sizes[3] = {1, has(o, SCALES) ? o->hidden : 1, o->hidden};
+        pl_build_parameter(b, "mask_token", has(o, SCALES) ? 2 : 3, sizes);
+    }
     if (!has(o, RELATIVE) || pl_hf_bool(o->m, "use_absolute_position_embeddings", false))
         place = pl_build_parameter(b, "position_embeddings", PL_SIZES(1, o->tokens, o->hidden));
     int32_t x = patches(o);
@@ -310,7 +319,7 @@ static int32_t pooler(const model *o, int32_t x) {
         pl_line(b, "first_token_tensor = hidden_states[:, 0]");
         x = pl_aten_select(b, x, 1, 0);
         pl_line(b, "pooled_output = self.dense(first_token_tensor)");
-        x = pl_hf_linear(o->m, "dense", x, pl_hf_int(o->m, "pooler_output_size", o->hidden), true);
+        x = pl_hf_linear(o->m, "dense", x, size_of(o->m, "pooler_output_size", o->hidden), true);
         pl_line(b, "pooled_output = self.activation(pooled_output)");
         x = pl_hf_activation(o->m, "activation", pl_hf_string(o->m, "pooler_act", "tanh"), x);
     }
@@ -352,14 +361,6 @@ static void read_sides(model *o, const char *key, int64_t otherwise, int64_t sid
     }
 }
 
-/* A size: at least 1. */
-static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
-    int64_t n = pl_hf_int(m, key, otherwise);
-    if (n >= 1) return n;
-    pl_hf_refuse(m, key, "expected at least 1");
-    return 1;
-}
-
 static void read_keys(model *o) {
     pl_hf *m = o->m;
     const style *s = o->s;
@@ -381,18 +382,21 @@ static void read_keys(model *o) {
     if (!pl_hf_has(m, "head_dim") && o->hidden % o->heads != 0)
         pl_hf_refuse(m, "num_attention_heads", "hidden_size %lld is no multiple of it",
                      (long long)o->hidden);
-    o->head = pl_hf_int(m, "head_dim", o->hidden / o->heads);
+    o->head = size_of(m, "head_dim", o->hidden / o->heads);
     if (has(o, SCALES)) {
         double inner = (double)o->hidden * pl_hf_float(m, "mlp_ratio", 4);
         o->inner = inner >= 1 && inner < 0x1p40 ? (int64_t)inner : 0;
     } else {
         o->inner = size_of(m, "intermediate_size", 3072);
     }
-    if (o->inner < 1 || o->head < 1)
-        pl_hf_refuse(m, has(o, SCALES) ? "mlp_ratio" : "intermediate_size", "expected more than 0");
+    if (o->inner < 1) pl_hf_refuse(m, "mlp_ratio", "expected a layer of at least 1");
     o->tokens = (o->image[0] / o->patch[0]) * (o->image[1] / o->patch[1]) + 1 + has(o, DISTILLED);
     if (o->image[0] < o->patch[0] || o->image[1] < o->patch[1])
         pl_hf_refuse(m, "patch_size", "larger than image_size");
+    if (o->tokens > 1 << 24) {
+        pl_hf_refuse(m, "patch_size", "more than %d patches", 1 << 24);
+        o->tokens = 1;
+    }
 }
 
 static void build(pl_hf *m, const style *s) {
