@@ -12,8 +12,10 @@
 
 int open_model(pl_model **model, const request *r) {
     pl_error err;
+    pl_model_settings settings = r->settings;
+    settings.first = &r->job;
     progress_start("reading", 0);
-    pl_status status = pl_model_open(model, r->file, &r->settings, &err);
+    pl_status status = pl_model_open(model, r->file, &settings, &err);
     progress_stop();
     return status == PL_OK ? 0 : complain_of(&err, r->file);
 }
@@ -82,6 +84,10 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
                   : pl_precision_name((size_t)job->precision),
               stdout);
         printf(", %s", job->optimizer);
+    }
+    if (job->train) {
+        fputs(", ", stdout);
+        text_clean(stdout, job->train);
     }
     if (job->accumulate > 1) printf(", %d backward passes a step", job->accumulate);
     if (job->checkpoint) fputs(", checkpointing", stdout);

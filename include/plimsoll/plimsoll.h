@@ -65,6 +65,9 @@ typedef struct pl_model_settings {
     const char *task; /* default NULL: as `architectures` says, else the family's usual; "causal",
                          "masked", "seq2seq", "classify", "tokens", "base"; pl_task_name */
     const char *attention; /* default NULL: as the config says, else "sdpa"; "eager", "flash2" */
+    /* default NULL. Of descriptions: the job that will be asked first. The model is then built once
+     * for its batch, sequence and precision, and not anew when it is asked. Not kept. */
+    const struct pl_job *first;
 } pl_model_settings;
 
 void pl_model_settings_default(pl_model_settings *settings);

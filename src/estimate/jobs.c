@@ -74,6 +74,7 @@ static pl_status open_described(pl_model **out, const pl_measured *item, pl_erro
     pl_model_settings settings;
     pl_model_settings_default(&settings);
     settings.task = item->task;
+    settings.first = &item->job;
     return pl_model_open_memory(out, item->description, strlen(item->description), item->facts.id,
                                 &settings, err);
 }

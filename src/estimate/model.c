@@ -126,6 +126,33 @@ static void describe(pl_model *model) {
     model->symbols[1] = symbol_named("seq", r->seq, r->most_seq);
 }
 
+/* The type of the weights that a job trains, as the recipe is built for it: casts of the model's
+ * own are then where they would be. */
+static pl_dtype weights_of(const pl_recipe *r, pl_precision precision) {
+    static const pl_dtype types[] = {
+        [PL_FP32] = PL_DT_F32, [PL_TF32] = PL_DT_F32,     [PL_BF16] = PL_DT_BF16,
+        [PL_FP16] = PL_DT_F16, [PL_AMP_BF16] = PL_DT_F32, [PL_AMP_FP16] = PL_DT_F32};
+    return precision == PL_PRECISION_AS_EXPORTED ? r->dtype : types[precision];
+}
+
+static bool within(int64_t asked, int64_t most) {
+    return asked >= 1 && asked <= most;
+}
+
+/* The first graph of a recipe: for the job that comes first where it is known and makes sense. */
+static pl_status build_first(pl_model *model, const pl_job *first, pl_error *err) {
+    pl_recipe wanted = *model->recipe;
+    if (first && within(first->batch, wanted.most_batch)) wanted.batch = first->batch;
+    if (first && wanted.seq != PL_UNKNOWN && within(first->seq, wanted.most_seq))
+        wanted.seq = first->seq;
+    if (first) wanted.dtype = weights_of(model->recipe, first->precision);
+    model->built_batch = wanted.batch;
+    model->built_seq = wanted.seq;
+    model->built_dtype = wanted.dtype;
+    return wanted.build(&wanted, wanted.batch, wanted.seq, model->settings.memory_limit,
+                        &model->graph, err);
+}
+
 static pl_status finish_open(pl_model **out, pl_imported *imported,
                              const pl_model_settings *settings, pl_status status, pl_error *err) {
     *out = NULL;
@@ -144,8 +171,8 @@ static pl_status finish_open(pl_model **out, pl_imported *imported,
         model->settings = *settings;
     else
         pl_model_settings_default(&model->settings);
-    const pl_recipe *r = model->recipe;
-    if (r) status = r->build(r, r->batch, r->seq, model->settings.memory_limit, &model->graph, err);
+    if (model->recipe) status = build_first(model, model->settings.first, err);
+    model->settings.first = NULL;
     if (status != PL_OK) {
         pl_model_close(&model);
         return status;
@@ -198,18 +225,9 @@ static pl_status refuse(pl_error *err, const char *option, const char *what, int
 
 /* A size that the recipe can be built for. */
 static pl_status check_size(pl_error *err, const char *option, int64_t asked, int64_t most) {
-    if (asked >= 1 && asked <= most) return PL_OK;
+    if (within(asked, most)) return PL_OK;
     return pl_fail(err, PL_USAGE, option, -1, "%lld is not between 1 and %lld", (long long)asked,
                    (long long)most);
-}
-
-/* The type of the weights that a job trains, as the recipe is built for it: casts of the model's own
- * are then where they would be. */
-static pl_dtype weights_of(const pl_recipe *r, pl_precision precision) {
-    static const pl_dtype types[] = {[PL_FP32] = PL_DT_F32,     [PL_TF32] = PL_DT_F32,
-                                     [PL_BF16] = PL_DT_BF16,    [PL_FP16] = PL_DT_F16,
-                                     [PL_AMP_BF16] = PL_DT_F32, [PL_AMP_FP16] = PL_DT_F32};
-    return precision == PL_PRECISION_AS_EXPORTED ? r->dtype : types[precision];
 }
 
 static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
@@ -223,7 +241,8 @@ static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **
     if (status == PL_OK && *seq != PL_UNKNOWN) status = check_size(err, "--seq", *seq, r->most_seq);
     pl_recipe wanted = *r;
     wanted.dtype = weights_of(r, job->precision);
-    bool same = *batch == r->batch && *seq == r->seq && wanted.dtype == r->dtype;
+    bool same = *batch == model->built_batch && *seq == model->built_seq &&
+                wanted.dtype == model->built_dtype;
     if (status != PL_OK || same) return status;
     status = r->build(&wanted, *batch, *seq, model->settings.memory_limit, out, err);
     *owned = status == PL_OK;

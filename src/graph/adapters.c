@@ -378,7 +378,7 @@ static void copy_nodes(changer *c) {
         const pl_node *n = &g->nodes[i];
         copy_node(c, n, n->module);
         if (embedding < 0 || strcmp(n->target, embed) != 0 ||
-            pl_node_tensor(n, "weight") != embedding || n->outputs[0] < 0)
+            pl_node_tensor(n, "weight") != embedding || n->output_count != 1 || n->outputs[0] < 0)
             continue;
         pl_node *hook = add_node(c, "peft.requires_grad_.default", n->module, n, n->source, 1, -1);
         if (hook) hook->args[0] = tensor_arg("self", c->map[n->outputs[0]]);

@@ -46,6 +46,7 @@ static bool is_matrix_parameter(const pl_graph *g, int32_t id) {
 
 static bool is_view(const pl_graph *g, int32_t node, int32_t module) {
     return node >= 0 && node < g->node_count && g->nodes[node].module == module &&
+           g->nodes[node].output_count == 1 && g->nodes[node].outputs[0] >= 0 &&
            strcmp(g->nodes[node].target, "aten.view.default") == 0;
 }
 

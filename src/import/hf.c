@@ -258,7 +258,8 @@ static void choose_sizes(pl_recipe *recipe, const description *d) {
                                    : "max_position_embeddings|n_positions|max_sequence_length|"
                                      "max_seq_len|seq_length|n_ctx";
     int64_t most = pl_config_number(d->config, key);
-    if (f->learnt_positions && most > 0) recipe->most_seq = most;
+    if (f->learnt_positions && most > f->kept_positions)
+        recipe->most_seq = most -= f->kept_positions;
     recipe->seq = most > 0 && most < USUAL_SEQ ? most : USUAL_SEQ;
     recipe->seq_assumed = true;
 }

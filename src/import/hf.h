@@ -74,6 +74,7 @@ typedef struct pl_hf_family {
     bool learnt_positions; /* a table of positions: no sequence longer than it (--seq is refused) */
     const char *positions; /* the key that says how many; NULL: the usual ones */
     const char *warning;   /* what is assumed, told with every estimate; NULL: nothing */
+    int64_t kept_positions; /* of the table's, not for tokens: RoBERTa counts from padding on */
 } pl_hf_family;
 
 /* Each file in families/ exports rows, ended by one without model_type; hf.c lists the files. */

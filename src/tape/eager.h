@@ -20,7 +20,8 @@ typedef struct pl_fn pl_fn;
 typedef struct pl_storage pl_storage;
 typedef struct pl_checkpoint_frame pl_checkpoint_frame;
 
-enum { PL_MAX_SAVED = 12, PL_MAX_GRADS = 8 };
+/* parts: tensors that cat and stack join, split and unbind give */
+enum { PL_MAX_SAVED = 12, PL_MAX_GRADS = 8, PL_MOST_PARTS = UINT16_MAX };
 
 struct pl_storage {
     int32_t refs;  /* values that look at it */
@@ -37,7 +38,7 @@ struct pl_value {
     int32_t leaf;   /* parameter index whose gradient this accumulates, -1: none */
     uint8_t dims;
     uint8_t dtype;  /* pl_dtype */
-    uint8_t output; /* which output of fn */
+    uint16_t output; /* which output of fn */
     bool needs_grad;
     bool view; /* made in backward by a view operator: its base lives as long as it does */
 };
@@ -50,7 +51,7 @@ typedef void pl_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
 typedef struct pl_edge {
     pl_fn *fn;    /* gradient goes there, or */
     int32_t leaf; /* to this parameter, -1 */
-    uint8_t output;
+    uint16_t output;
     bool wanted;
     uint8_t dims, dtype; /* of the input: gradients are summed and cast to it */
     const int64_t *sizes, *strides;
@@ -65,7 +66,8 @@ struct pl_fn {
     int64_t *numbers; /* rule's own, e.g. sizes; may be NULL */
     const void *rule; /* rule's own */
     int32_t node;     /* of the graph */
-    uint8_t edge_count, saved_count, output_count, saved_room;
+    uint16_t edge_count, output_count; /* up to PL_MOST_PARTS */
+    uint8_t saved_count, saved_room;
     int32_t refs;               /* outputs that live, and edges of functions that do */
     pl_fn *next_gone;           /* pl_fn_drop's list */
     bool reached;               /* on a path from the loss */

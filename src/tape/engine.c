@@ -47,8 +47,8 @@ pl_fn *pl_fn_new(pl_eager *e, const char *name, pl_backward *backward, int input
                   .edges = edges,
                   .grads = grads,
                   .node = e->node,
-                  .edge_count = (uint8_t)input_count,
-                  .output_count = (uint8_t)output_count};
+                  .edge_count = (uint16_t)input_count,
+                  .output_count = (uint16_t)output_count};
     for (int i = 0; i < input_count; i++) {
         edges[i].leaf = -1;
         if (inputs[i] && inputs[i]->needs_grad) edges[i] = pl_edge_to(inputs[i]);
@@ -62,7 +62,7 @@ void pl_fn_output(pl_fn *fn, pl_value *value, int output) {
     if (value->fn) value->fn->refs--; /* in place: fn's edge holds what came before */
     fn->refs++;
     value->fn = fn;
-    value->output = (uint8_t)output;
+    value->output = (uint16_t)output;
     value->needs_grad = true;
     value->leaf = -1;
 }

@@ -152,7 +152,8 @@ void pl_run_linear_4bit(pl_eager *e, const pl_node *node, const pl_operator *op)
     pl_value *input = pl_arg_value(e, node, "input");
     const pl_tensor *to = pl_output_tensor(e, node, 0);
     if (!input || !to || input->dims == 0 || to->dims != input->dims) return;
-    int64_t columns = input->sizes[input->dims - 1], rows = to->sizes[to->dims - 1];
+    int64_t columns = input->sizes[input->dims - 1], rows = to->sizes[to->dims - 1], elements;
+    if (!pl_mul_i64(rows, columns, &elements) || elements > PL_MAX_BYTES) return;
     pl_value *x = pl_to(e, input, low_type(e));
     pl_value *b = bias_of(e, node);
     pl_value *product = multiply(e, x, rows, columns, b);

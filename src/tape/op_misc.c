@@ -235,7 +235,7 @@ static void join(pl_eager *e, const pl_node *node, bool stack) {
     const pl_tensor *out = pl_output_tensor(e, node, 0);
     if (!list || list->kind != PL_ARG_TENSORS || !out) return;
     pl_dtype dtype = pl_output_dtype(e, node, 0);
-    uint32_t count = list->count < UINT8_MAX ? list->count : UINT8_MAX;
+    uint32_t count = list->count < PL_MOST_PARTS ? list->count : PL_MOST_PARTS;
     pl_value **parts = pl_arena_array(e->step_arena, count, sizeof *parts);
     if (!parts) {
         e->failed = true;

@@ -242,8 +242,12 @@ static void join_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
     for (int i = 0; i < fn->output_count; i++)
         if (grads[i]) dtype = (pl_dtype)grads[i]->dtype;
     /* numbers: [0] bytes of one missing part, in elements */
-    pl_value *zeros[256];
+    pl_value **zeros = pl_arena_array(e->step_arena, fn->output_count, sizeof *zeros);
     int missing = 0;
+    if (!zeros) {
+        e->failed = true;
+        return;
+    }
     for (int i = 0; i < fn->output_count; i++)
         if (!grads[i] && fn->numbers) zeros[missing++] = pl_new_flat(e, dtype, fn->numbers[i]);
     out[0] = pl_new(e, dtype, edge->dims, edge->sizes, NULL);
@@ -251,7 +255,7 @@ static void join_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
 }
 
 static void split_into(pl_eager *e, const pl_node *node, pl_value *in, int removed) {
-    uint32_t count = node->output_count < 255 ? node->output_count : 255;
+    uint32_t count = node->output_count < PL_MOST_PARTS ? node->output_count : PL_MOST_PARTS;
     pl_fn *fn = pl_fn_new(e, removed < 0 ? "SplitBackward0" : "UnbindBackward0", join_backward, 1,
                           &in, (int)count);
     if (fn) pl_fn_numbers(e, fn, count);

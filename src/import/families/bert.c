@@ -1,4 +1,5 @@
-/* bert: BERT and its kin: RoBERTa, ELECTRA, ALBERT, DistilBERT.
+/* bert: BERT and its kin: RoBERTa (and XLM-RoBERTa, CamemBERT), ELECTRA, ALBERT,
+ * DistilBERT.
  *
  * A family is a row of classes and defaults, a function a layer and a function a head. The order of
  * operators, the names of modules and the lines are those of transformers 5.22, models/FAMILY/
@@ -29,6 +30,7 @@ typedef struct style {
     int32_t (*base)(model *o, bool pooler, int32_t *pooled);
     int32_t (*masked)(model *o, int32_t x);
     int32_t (*classify)(model *o, int32_t x, int32_t pooled);
+    const char *attribute; /* of the base model in one with a head; NULL: the package's name */
 } style;
 
 struct model {
@@ -552,7 +554,7 @@ static void build(pl_hf *m, const style *s) {
           masked     ? "*ForMaskedLM"
           : classify ? "*ForSequenceClassification"
                      : "*ForTokenClassification");
-    enter(&o, s->package, "*Model");
+    enter(&o, s->attribute ? s->attribute : s->package, "*Model");
     int32_t x = s->base(&o, classify && has(&o, HEAD_POOLED), &pooled);
     pl_module_leave(b);
     if (masked) {
@@ -571,15 +573,19 @@ static void build(pl_hf *m, const style *s) {
 /* clang-format off */
 static const style
     bert = {"bert", "Bert", 30522, 768, 12, 12, 3072, 0, 0, "gelu", 0.1, POOLS | HEAD_POOLED,
-            bert_base, bert_masked, bert_classify},
+            bert_base, bert_masked, bert_classify, NULL},
     roberta = {"roberta", "Roberta", 50265, 768, 12, 12, 3072, 0, 1, "gelu", 0.1,
-               POOLS | COUNTED | HEAD_TANH, bert_base, roberta_masked, head_classify},
+               POOLS | COUNTED | HEAD_TANH, bert_base, roberta_masked, head_classify, NULL},
+    xlm_roberta = {"xlm_roberta", "XLMRoberta", 30522, 768, 12, 12, 3072, 0, 1, "gelu", 0.1,
+                   POOLS | COUNTED | HEAD_TANH, bert_base, roberta_masked, head_classify, "roberta"},
+    camembert = {"camembert", "Camembert", 30522, 768, 12, 12, 3072, 0, 1, "gelu", 0.1,
+                 POOLS | COUNTED | HEAD_TANH, bert_base, roberta_masked, head_classify, "roberta"},
     electra = {"electra", "Electra", 30522, 256, 12, 4, 1024, 128, 0, "gelu", 0.1, 0,
-               bert_base, electra_masked, head_classify},
+               bert_base, electra_masked, head_classify, NULL},
     albert = {"albert", "Albert", 30000, 4096, 12, 64, 16384, 128, 0, "gelu_new", 0,
-              POOLS | HEAD_POOLED, albert_base, albert_masked, bert_classify},
+              POOLS | HEAD_POOLED, albert_base, albert_masked, bert_classify, NULL},
     distilbert = {"distilbert", "DistilBert", 30522, 768, 6, 12, 3072, 0, 0, "gelu", 0.1, 0,
-                  distilbert_base, distilbert_masked, distilbert_classify};
+                  distilbert_base, distilbert_masked, distilbert_classify, NULL};
 /* clang-format on */
 
 #define BUILDER(family)                                                                            \
@@ -588,6 +594,8 @@ static const style
     }
 BUILDER(bert)
 BUILDER(roberta)
+BUILDER(xlm_roberta)
+BUILDER(camembert)
 BUILDER(electra)
 BUILDER(albert)
 BUILDER(distilbert)
@@ -597,9 +605,11 @@ enum {
 };
 
 const pl_hf_family pl_hf_bert[] = {
-    {"bert", TASKS, PL_TASK_MASKED, build_bert, false, "5.22", true, NULL, NULL},
-    {"roberta", TASKS, PL_TASK_MASKED, build_roberta, false, "5.22", true, NULL, NULL},
-    {"electra", TASKS, PL_TASK_MASKED, build_electra, false, "5.22", true, NULL, NULL},
-    {"albert", TASKS, PL_TASK_MASKED, build_albert, false, "5.22", true, NULL, NULL},
-    {"distilbert", TASKS, PL_TASK_MASKED, build_distilbert, false, "5.22", true, NULL, NULL},
+    {"bert", TASKS, PL_TASK_MASKED, build_bert, false, "5.22", true, NULL, NULL, 0},
+    {"roberta", TASKS, PL_TASK_MASKED, build_roberta, false, "5.22", true, NULL, NULL, 2},
+    {"xlm-roberta", TASKS, PL_TASK_MASKED, build_xlm_roberta, false, "5.22", true, NULL, NULL, 2},
+    {"camembert", TASKS, PL_TASK_MASKED, build_camembert, false, "5.22", true, NULL, NULL, 2},
+    {"electra", TASKS, PL_TASK_MASKED, build_electra, false, "5.22", true, NULL, NULL, 0},
+    {"albert", TASKS, PL_TASK_MASKED, build_albert, false, "5.22", true, NULL, NULL, 0},
+    {"distilbert", TASKS, PL_TASK_MASKED, build_distilbert, false, "5.22", true, NULL, NULL, 0},
     {0}};

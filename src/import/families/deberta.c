@@ -557,5 +557,5 @@ static void build_deberta(pl_hf *m) {
 const pl_hf_family pl_hf_deberta[] = {
     {"deberta-v2",
      1 << PL_TASK_MASKED | 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_TOKENS | 1 << PL_TASK_BASE,
-     PL_TASK_MASKED, build_deberta, false, "5.22", true, NULL, NULL},
+     PL_TASK_MASKED, build_deberta, false, "5.22", true, NULL, NULL, 0},
     {0}};

@@ -1,12 +1,12 @@
 /* gpt: decoder-only models before and beside Llama: the skeleton that all share (embedding, blocks,
- * last norm, heads), and the pages of gpt2, gpt_bigcode and opt; the others are in gpt_more.c
- * and gpt_old.c.
+ * last norm, heads), and the pages of gpt2 and gpt_bigcode; the others are in gpt_more.c and
+ * gpt_old.c.
  *
  * Rules: transformers 5.22, models/FAMILY/modeling_FAMILY.py, with use_cache off and no
  * attention_mask, as a training loop over packed sequences calls them. Lines of code are shortened
  * to what names a value.
  *
- * Left out: cross attention, caches, OPT's layerdrop (no layer is dropped). */
+ * Left out: cross attention, caches. */
 #include "import/families/gpt.h"
 
 #include <math.h>
@@ -34,6 +34,14 @@ void pl_gpt_positions(pl_gpt *g) {
     int32_t x = pl_aten_scalar(g->b, "aten.add.Tensor", pl_aten_arange(g->b, g->seq), 0);
     pl_line(g->b, "position_ids = position_ids.unsqueeze(0)");
     g->positions = pl_aten_unsqueeze(g->b, x, 0);
+}
+
+int64_t pl_gpt_rows(pl_gpt *g, const char *key, int64_t otherwise) {
+    int64_t rows = pl_hf_int(g->m, key, otherwise);
+    if (rows < g->seq)
+        pl_hf_refuse(g->m, key, "%lld positions, fewer than the sequence of %lld", (long long)rows,
+                     (long long)g->seq);
+    return rows;
 }
 
 int32_t pl_gpt_like(pl_gpt *g, int32_t x, int32_t like) {
@@ -191,6 +199,8 @@ static void read_config(pl_gpt *g) {
     g->heads = pl_hf_need(m, "n_head|num_attention_heads|num_heads");
     g->kv_heads = g->heads;
     g->inner = pl_hf_int(m, "n_inner|intermediate_size|ffn_dim|ffn_hidden_size", 4 * g->hidden);
+    if (g->inner < 1)
+        pl_hf_refuse(m, "n_inner|intermediate_size|ffn_dim|ffn_hidden_size", "expected at least 1");
     g->eps = pl_hf_float(m, "layer_norm_epsilon|layer_norm_eps", 1e-5);
     if (g->heads < 1 || g->hidden % g->heads != 0) {
         pl_hf_refuse(m, "n_head|num_attention_heads|num_heads", "not a divisor of the width %lld",
@@ -281,7 +291,7 @@ static int32_t embed_gpt2(pl_gpt *g, int32_t ids) {
     int32_t x = pl_gpt_embedding(g, "wte", g->vocab, g->hidden, ids, -1, &g->table);
     pl_gpt_positions(g);
     pl_line(b, "position_embeds = wpe(position_ids)");
-    int64_t rows = pl_hf_int(g->m, "n_positions|max_position_embeddings", 1024);
+    int64_t rows = pl_gpt_rows(g, "n_positions|max_position_embeddings", 1024);
     int32_t p = pl_gpt_embedding(g, "wpe", rows, g->hidden, g->positions, -1, &table);
     pl_line(b, "hidden_states = inputs_embeds + position_embeds");
     x = pl_aten_add(b, x, p);
@@ -392,140 +402,6 @@ static int32_t block_gpt2(pl_gpt *g, int32_t x) {
     return pl_aten_add(b, x, y);
 }
 
-/* ---- opt: learnt positions behind an offset of two, dropout by function ---- */
-
-static void read_opt(pl_gpt *g) {
-    g->act = pl_hf_string(g->m, "activation_function", "relu");
-    g->dropout = pl_hf_float(g->m, "dropout", 0.1);
-    g->attn_dropout = pl_hf_float(g->m, "attention_dropout", 0);
-    g->bias = pl_hf_bool(g->m, "enable_bias", true);
-    g->eps = 1e-5; /* nn.LayerNorm's own */
-}
-
-static int64_t width_opt(pl_gpt *g) {
-    int64_t width = pl_hf_int(g->m, "word_embed_proj_dim", g->hidden);
-    return width > 0 ? width : g->hidden;
-}
-
-static int32_t embed_opt(pl_gpt *g, int32_t ids) {
-    pl_builder *b = g->b;
-    int32_t table;
-    int64_t width = width_opt(g);
-    pl_line(b, "input_ids = input_ids.view()");
-    ids = pl_aten_view(b, ids, PL_SIZES(-1, g->seq));
-    pl_line(b, "inputs_embeds = embed_tokens(input_ids)");
-    int32_t x = pl_gpt_embedding(g, "embed_tokens", g->vocab, width, ids,
-                                 pl_hf_has(g->m, "pad_token_id") ? pl_hf_pad(g->m) : 1, &g->table);
-    pl_line(b, "position_attention_mask = ones()");
-    int32_t ones = pl_aten_make(b, "aten.ones.default", PL_DT_F32, PL_SIZES(g->batch, g->seq), 1);
-    pl_line(b, "position_ids = cumsum(position_attention_mask, dim=1)");
-    int32_t p = pl_aten_cumsum(b, ones, 1);
-    pl_line(b, "position_ids = (position_ids * position_attention_mask - 1).long()");
-    p = pl_aten_scalar(b, "aten.sub.Tensor", pl_aten_mul(b, p, ones), 1);
-    p = pl_aten_to(b, p, PL_DT_I64);
-    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, x);
-    pl_line(b, "pos_embeds = embed_positions(position_ids)");
-    pl_gpt_enter(g, "embed_positions", "LearnedPositionalEmbedding");
-    pl_line(b, "return super().forward(position_ids + self.offset)");
-    p = pl_aten_scalar(b, "aten.add.Tensor", p, 2);
-    table = pl_build_parameter(
-        b, "weight", PL_SIZES(pl_hf_int(g->m, "max_position_embeddings", 2048) + 2, g->hidden));
-    p = pl_aten_embedding(b, table, p, -1);
-    pl_module_leave(b);
-    if (width != g->hidden) {
-        pl_line(b, "inputs_embeds = project_in(inputs_embeds)");
-        x = pl_hf_linear(g->m, "project_in", x, g->hidden, false);
-    }
-    pl_line(b, "hidden_states = inputs_embeds + pos_embeds");
-    return pl_aten_add(b, x, p);
-}
-
-static int32_t norm_opt(pl_gpt *g, const char *name, int32_t x) {
-    if (pl_hf_bool(g->m, "layer_norm_elementwise_affine", true))
-        return pl_hf_layer_norm(g->m, name, x, g->eps, true);
-    pl_module_enter(g->b, name, "torch.nn.modules.normalization.LayerNorm");
-    x = pl_aten_layer_norm(g->b, x, 1, PL_NONE, PL_NONE, g->eps);
-    pl_module_leave(g->b);
-    return x;
-}
-
-static int32_t attention_opt(pl_gpt *g, int32_t x) {
-    pl_builder *b = g->b;
-    pl_gpt_enter(g, "self_attn", "Attention");
-    pl_module_children(b, "k_proj v_proj q_proj out_proj");
-    pl_line(b, "query_states = q_proj(hidden_states) * scaling");
-    int32_t q = pl_hf_linear(g->m, "q_proj", x, g->hidden, g->bias);
-    q = pl_aten_scalar(b, "aten.mul.Tensor", q, g->scale);
-    pl_line(b, "query_states = query_states.view().transpose(1, 2)");
-    q = pl_gpt_heads(g, q, g->heads);
-    pl_line(b, "key_states = k_proj(hidden_states)");
-    int32_t k = pl_hf_linear(g->m, "k_proj", x, g->hidden, g->bias);
-    pl_line(b, "value_states = v_proj(hidden_states)");
-    int32_t v = pl_hf_linear(g->m, "v_proj", x, g->hidden, g->bias);
-    pl_line(b, "key_states = key_states.view().transpose(1, 2)");
-    k = pl_gpt_heads(g, k, g->heads);
-    pl_line(b, "value_states = value_states.view().transpose(1, 2)");
-    v = pl_gpt_heads(g, v, g->heads);
-    x = pl_gpt_attend(g, q, k, v, 1, true);
-    pl_line(b, "attn_output = out_proj(attn_output)");
-    x = pl_hf_linear(g->m, "out_proj", x, g->hidden, g->bias);
-    pl_module_leave(b);
-    return x;
-}
-
-static int32_t block_opt(pl_gpt *g, int32_t x) {
-    pl_builder *b = g->b;
-    bool before = pl_hf_bool(g->m, "do_layer_norm_before", true);
-    pl_module_children(b, "self_attn activation_fn self_attn_layer_norm fc1 fc2 final_layer_norm");
-    int32_t y = x;
-    if (before) {
-        pl_line(b, "hidden_states = self_attn_layer_norm(hidden_states)");
-        y = norm_opt(g, "self_attn_layer_norm", y);
-    }
-    y = attention_opt(g, y);
-    pl_line(b, "hidden_states = dropout(hidden_states)");
-    y = pl_aten_dropout(b, y, g->dropout);
-    pl_line(b, "hidden_states = residual + hidden_states");
-    x = pl_aten_add(b, x, y);
-    if (!before) {
-        pl_line(b, "hidden_states = self_attn_layer_norm(hidden_states)");
-        x = norm_opt(g, "self_attn_layer_norm", x);
-    }
-    pl_line(b, "hidden_states = hidden_states.reshape()");
-    x = pl_aten_reshape(b, x, PL_SIZES(-1, g->hidden));
-    y = x;
-    if (before) {
-        pl_line(b, "hidden_states = final_layer_norm(hidden_states)");
-        y = norm_opt(g, "final_layer_norm", y);
-    }
-    pl_line(b, "hidden_states = fc1(hidden_states)");
-    y = pl_hf_linear(g->m, "fc1", y, g->inner, g->bias);
-    pl_line(b, "hidden_states = activation_fn(hidden_states)");
-    y = pl_hf_activation(g->m, "activation_fn", g->act, y);
-    pl_line(b, "hidden_states = fc2(hidden_states)");
-    y = pl_hf_linear(g->m, "fc2", y, g->hidden, g->bias);
-    pl_line(b, "hidden_states = dropout(hidden_states) # second");
-    y = pl_aten_dropout(b, y, g->dropout);
-    pl_line(b, "hidden_states = (residual + hidden_states).view()");
-    x = pl_aten_view(b, pl_aten_add(b, x, y), PL_SIZES(g->batch, g->seq, g->hidden));
-    if (before) return x;
-    pl_line(b, "hidden_states = final_layer_norm(hidden_states)");
-    return norm_opt(g, "final_layer_norm", x);
-}
-
-static int32_t last_opt(pl_gpt *g, int32_t x) {
-    if (pl_hf_bool(g->m, "do_layer_norm_before", true) &&
-        !pl_hf_bool(g->m, "_remove_final_layer_norm", false)) {
-        pl_line(g->b, "hidden_states = final_layer_norm(hidden_states)");
-        x = norm_opt(g, "final_layer_norm", x);
-    }
-    if (width_opt(g) != g->hidden) {
-        pl_line(g->b, "hidden_states = project_out(hidden_states)");
-        x = pl_hf_linear(g->m, "project_out", x, width_opt(g), false);
-    }
-    return x;
-}
-
 /* ---- rows ---- */
 
 static const pl_gpt_layout gpt2 = {
@@ -567,24 +443,6 @@ static const pl_gpt_layout bigcode = {
     .last = pl_gpt_last,
 };
 
-static const pl_gpt_layout opt = {
-    .model_type = "opt",
-    .stem = "OPT",
-    .causal = "ForCausalLM",
-    .base = "model",
-    .decoder = "decoder",
-    .children = "embed_tokens embed_positions project_out project_in final_layer_norm layers",
-    .blocks = "layers",
-    .block = "DecoderLayer",
-    .norm = "final_layer_norm",
-    .tokens = "classifier",
-    .tied = true,
-    .read = read_opt,
-    .embed = embed_opt,
-    .run = block_opt,
-    .last = last_opt,
-};
-
 static void build_gpt2(pl_hf *m) {
     pl_gpt_build(m, &gpt2);
 }
@@ -594,7 +452,7 @@ static void build_bigcode(pl_hf *m) {
 }
 
 static void build_opt(pl_hf *m) {
-    pl_gpt_build(m, &opt);
+    pl_gpt_build(m, &pl_gpt_opt);
 }
 
 static void build_neox(pl_hf *m) {
@@ -613,15 +471,43 @@ static void build_falcon(pl_hf *m) {
     pl_gpt_build(m, &pl_gpt_falcon);
 }
 
+static void build_gptj(pl_hf *m) {
+    pl_gpt_build(m, &pl_gpt_gptj);
+}
+
+static void build_codegen(pl_hf *m) {
+    pl_gpt_build(m, &pl_gpt_codegen);
+}
+
+static void build_neo(pl_hf *m) {
+    pl_gpt_build(m, &pl_gpt_neo);
+}
+
+#define HEADS  (1u << PL_TASK_CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_BASE)
+#define TOKENS (1u << PL_TASK_TOKENS)
+#define ROW(type, heads, function)                                                                 \
+    {                                                                                              \
+        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
+        .version = "5.22"                                                                          \
+    }
+/* With a table of positions, of as many rows as key says. */
+#define LEARNT(type, heads, function, key)                                                         \
+    {                                                                                              \
+        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
+        .version = "5.22", .learnt_positions = true, .positions = key                              \
+    }
+
 const pl_hf_family pl_hf_gpt[] = {
-    PL_GPT_LEARNT("gpt2", PL_GPT_HEADS | PL_GPT_TOKENS, build_gpt2,
-                  "n_positions|max_position_embeddings"),
-    PL_GPT_LEARNT("gpt_bigcode", PL_GPT_HEADS | PL_GPT_TOKENS, build_bigcode,
-                  "n_positions|max_position_embeddings"),
-    PL_GPT_LEARNT("opt", PL_GPT_HEADS, build_opt, "max_position_embeddings"),
-    PL_GPT_ROW("gpt_neox", PL_GPT_HEADS | PL_GPT_TOKENS, build_neox),
-    PL_GPT_ROW("phi", PL_GPT_HEADS | PL_GPT_TOKENS, build_phi),
-    PL_GPT_ROW("bloom", PL_GPT_HEADS | PL_GPT_TOKENS, build_bloom),
-    PL_GPT_ROW("falcon", PL_GPT_HEADS | PL_GPT_TOKENS, build_falcon),
+    LEARNT("gpt2", HEADS | TOKENS, build_gpt2, "n_positions|max_position_embeddings"),
+    LEARNT("gpt_bigcode", HEADS | TOKENS, build_bigcode, "n_positions|max_position_embeddings"),
+    LEARNT("opt", HEADS, build_opt, "max_position_embeddings"),
+    ROW("gpt_neox", HEADS | TOKENS, build_neox),
+    ROW("phi", HEADS | TOKENS, build_phi),
+    ROW("bloom", HEADS | TOKENS, build_bloom),
+    ROW("falcon", HEADS | TOKENS, build_falcon),
+    LEARNT("gptj", HEADS, build_gptj, "n_positions|max_position_embeddings"),
+    LEARNT("codegen", 1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE, build_codegen,
+           "n_positions|max_position_embeddings"),
+    LEARNT("gpt_neo", HEADS | TOKENS, build_neo, "max_position_embeddings"),
     {0},
 };

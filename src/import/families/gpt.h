@@ -57,6 +57,8 @@ void pl_gpt_enter(pl_gpt *g, const char *name, const char *class);
 int32_t pl_gpt_embedding(pl_gpt *g, const char *name, int64_t rows, int64_t width, int32_t indices,
                          int64_t padding, int32_t *weight);
 void pl_gpt_positions(pl_gpt *g); /* position_ids [1, seq] */
+/* Rows of a table of positions; refused where the sequence is longer. */
+int64_t pl_gpt_rows(pl_gpt *g, const char *key, int64_t otherwise);
 /* masking_utils.py's mask [batch, 1, seq, seq]: boolean (expanded) where like is PL_NONE, else 0
  * and the least number of like's type. */
 int32_t pl_gpt_mask(pl_gpt *g, int32_t like);
@@ -77,22 +79,7 @@ int32_t pl_gpt_last(pl_gpt *g, int32_t x);
 
 /* gpt_more.c */
 extern const pl_gpt_layout pl_gpt_neox, pl_gpt_phi, pl_gpt_bloom, pl_gpt_falcon;
-
-/* Rows of families. PL_GPT_LEARNT: with a table of positions, of as many rows as key says. */
-#define PL_GPT_HEADS  (1u << PL_TASK_CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_BASE)
-#define PL_GPT_TOKENS (1u << PL_TASK_TOKENS)
-#define PL_GPT_ROW(type, heads, function)                                                          \
-    {                                                                                              \
-        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
-        .version = "5.22"                                                                          \
-    }
-#define PL_GPT_LEARNT(type, heads, function, key)                                                  \
-    {                                                                                              \
-        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
-        .version = "5.22", .learnt_positions = true, .positions = key                              \
-    }
-
 /* gpt_old.c */
-extern const pl_hf_family pl_hf_gpt_old[];
+extern const pl_gpt_layout pl_gpt_gptj, pl_gpt_codegen, pl_gpt_neo, pl_gpt_opt;
 
 #endif

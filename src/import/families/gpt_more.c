@@ -12,16 +12,15 @@
  */
 
 static void read_rotary(pl_gpt *g, double usual) {
-    double part = pl_hf_float(
-        g->m, "rope_parameters.partial_rotary_factor|rotary_pct|partial_rotary_factor", usual);
+    const char *key = "rope_parameters.partial_rotary_factor|rotary_pct|partial_rotary_factor";
+    double part = pl_hf_float(g->m, key, usual);
     if (!(part > 0 && part <= 1)) {
-        pl_hf_refuse(g->m, "partial_rotary_factor", "expected a share of 1");
+        pl_hf_refuse(g->m, key, "expected more than 0 and at most 1");
         part = 1;
     }
     g->rotary = (int64_t)((double)g->head_dim * part);
     if (g->rotary < 2 || g->rotary % 2 != 0)
-        pl_hf_refuse(g->m, "rope_parameters|rotary_pct|partial_rotary_factor",
-                     "makes %lld of %lld dimensions rotary: expected an even number",
+        pl_hf_refuse(g->m, key, "makes %lld of %lld dimensions rotary: expected an even number",
                      (long long)g->rotary, (long long)g->head_dim);
 }
 
@@ -519,9 +518,10 @@ static int32_t attention_falcon(pl_gpt *g, int32_t x) {
         x = plain_falcon(g, qkv, hidden);
     } else {
         pl_line(b, "attn_output = scaled_dot_product_attention()");
+        bool grouped = g->m->attn == PL_ATTN_FLASH2 && kv != g->heads;
         x = pl_aten_attention(b, qkv[0], qkv[1], qkv[2], g->mask,
                               g->alibi < 0 ? 0 : g->attn_dropout, g->mask < 0 && g->seq > 1, NAN,
-                              false);
+                              grouped);
     }
     pl_line(b, "attn_output = attn_output.permute(0, 2, 1, 3)");
     x = pl_aten_permute(b, x, PL_SIZES(0, 2, 1, 3));

@@ -1,11 +1,10 @@
 /* gpt_old: gptj, codegen and gpt_neo, whose attention is plain products in float32 whatever
- * implementation is asked for (but flash2 where gptj and gpt_neo have it). See gpt.c.
+ * implementation is asked for (but flash2 where gptj and gpt_neo have it), and opt. See gpt.c.
  *
  * Rules: transformers 5.22, models/FAMILY/modeling_FAMILY.py.
  *
  * Left out: the difference between gpt_neo's local and global layers, which is in the mask's
- * numbers alone. */
-#include <math.h>
+ * numbers alone; OPT's layerdrop (no layer is dropped). */
 #include <string.h>
 
 #include "import/families/gpt.h"
@@ -34,7 +33,7 @@ static bool flash(const pl_gpt *g) {
 }
 
 static int64_t positions_of(pl_gpt *g) {
-    return pl_hf_int(g->m, "n_positions|max_position_embeddings", 2048);
+    return pl_gpt_rows(g, "n_positions|max_position_embeddings", 2048);
 }
 
 static int32_t embed_old(pl_gpt *g, int32_t ids) {
@@ -309,7 +308,7 @@ static int32_t block_neo(pl_gpt *g, int32_t x) {
     return pl_aten_add(b, x, y);
 }
 
-static const pl_gpt_layout gptj = {
+const pl_gpt_layout pl_gpt_gptj = {
     .model_type = "gptj",
     .stem = "GPTJ",
     .causal = "ForCausalLM",
@@ -327,7 +326,7 @@ static const pl_gpt_layout gptj = {
     .last = pl_gpt_last,
 };
 
-static const pl_gpt_layout codegen = {
+const pl_gpt_layout pl_gpt_codegen = {
     .model_type = "codegen",
     .stem = "CodeGen",
     .causal = "ForCausalLM",
@@ -345,7 +344,7 @@ static const pl_gpt_layout codegen = {
     .last = pl_gpt_last,
 };
 
-static const pl_gpt_layout neo = {
+const pl_gpt_layout pl_gpt_neo = {
     .model_type = "gpt_neo",
     .stem = "GPTNeo",
     .causal = "ForCausalLM",
@@ -364,22 +363,154 @@ static const pl_gpt_layout neo = {
     .last = pl_gpt_last,
 };
 
-static void build_gptj(pl_hf *m) {
-    pl_gpt_build(m, &gptj);
+/* ---- opt: learnt positions behind an offset of two, dropout by function ---- */
+
+static void read_opt(pl_gpt *g) {
+    g->act = pl_hf_string(g->m, "activation_function", "relu");
+    g->dropout = pl_hf_float(g->m, "dropout", 0.1);
+    g->attn_dropout = pl_hf_float(g->m, "attention_dropout", 0);
+    g->bias = pl_hf_bool(g->m, "enable_bias", true);
+    g->eps = 1e-5; /* nn.LayerNorm's own */
 }
 
-static void build_codegen(pl_hf *m) {
-    pl_gpt_build(m, &codegen);
+static int64_t width_opt(pl_gpt *g) {
+    int64_t width = pl_hf_int(g->m, "word_embed_proj_dim", g->hidden);
+    return width > 0 ? width : g->hidden;
 }
 
-static void build_neo(pl_hf *m) {
-    pl_gpt_build(m, &neo);
+static int32_t embed_opt(pl_gpt *g, int32_t ids) {
+    pl_builder *b = g->b;
+    int32_t table;
+    int64_t width = width_opt(g);
+    pl_line(b, "input_ids = input_ids.view()");
+    ids = pl_aten_view(b, ids, PL_SIZES(-1, g->seq));
+    pl_line(b, "inputs_embeds = embed_tokens(input_ids)");
+    int32_t x = pl_gpt_embedding(g, "embed_tokens", g->vocab, width, ids,
+                                 pl_hf_has(g->m, "pad_token_id") ? pl_hf_pad(g->m) : 1, &g->table);
+    pl_line(b, "position_attention_mask = ones()");
+    int32_t ones = pl_aten_make(b, "aten.ones.default", PL_DT_F32, PL_SIZES(g->batch, g->seq), 1);
+    pl_line(b, "position_ids = cumsum(position_attention_mask, dim=1)");
+    int32_t p = pl_aten_cumsum(b, ones, 1);
+    pl_line(b, "position_ids = (position_ids * position_attention_mask - 1).long()");
+    p = pl_aten_scalar(b, "aten.sub.Tensor", pl_aten_mul(b, p, ones), 1);
+    p = pl_aten_to(b, p, PL_DT_I64);
+    if (g->m->attn == PL_ATTN_EAGER) g->mask = pl_gpt_mask(g, x);
+    pl_line(b, "pos_embeds = embed_positions(position_ids)");
+    pl_gpt_enter(g, "embed_positions", "LearnedPositionalEmbedding");
+    pl_line(b, "return super().forward(position_ids + self.offset)");
+    p = pl_aten_scalar(b, "aten.add.Tensor", p, 2);
+    int64_t rows = pl_gpt_rows(g, "max_position_embeddings", 2048) + 2;
+    table = pl_build_parameter(b, "weight", PL_SIZES(rows, g->hidden));
+    p = pl_aten_embedding(b, table, p, -1);
+    pl_module_leave(b);
+    if (width != g->hidden) {
+        pl_line(b, "inputs_embeds = project_in(inputs_embeds)");
+        x = pl_hf_linear(g->m, "project_in", x, g->hidden, false);
+    }
+    pl_line(b, "hidden_states = inputs_embeds + pos_embeds");
+    return pl_aten_add(b, x, p);
 }
 
-const pl_hf_family pl_hf_gpt_old[] = {
-    PL_GPT_LEARNT("gptj", PL_GPT_HEADS, build_gptj, "n_positions|max_position_embeddings"),
-    PL_GPT_LEARNT("codegen", 1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE, build_codegen,
-                  "n_positions|max_position_embeddings"),
-    PL_GPT_LEARNT("gpt_neo", PL_GPT_HEADS | PL_GPT_TOKENS, build_neo, "max_position_embeddings"),
-    {0},
+static int32_t norm_opt(pl_gpt *g, const char *name, int32_t x) {
+    if (pl_hf_bool(g->m, "layer_norm_elementwise_affine", true))
+        return pl_hf_layer_norm(g->m, name, x, g->eps, true);
+    pl_module_enter(g->b, name, "torch.nn.modules.normalization.LayerNorm");
+    x = pl_aten_layer_norm(g->b, x, 1, PL_NONE, PL_NONE, g->eps);
+    pl_module_leave(g->b);
+    return x;
+}
+
+static int32_t attention_opt(pl_gpt *g, int32_t x) {
+    pl_builder *b = g->b;
+    pl_gpt_enter(g, "self_attn", "Attention");
+    pl_module_children(b, "k_proj v_proj q_proj out_proj");
+    pl_line(b, "query_states = q_proj(hidden_states) * scaling");
+    int32_t q = pl_hf_linear(g->m, "q_proj", x, g->hidden, g->bias);
+    q = pl_aten_scalar(b, "aten.mul.Tensor", q, g->scale);
+    pl_line(b, "query_states = query_states.view().transpose(1, 2)");
+    q = pl_gpt_heads(g, q, g->heads);
+    pl_line(b, "key_states = k_proj(hidden_states)");
+    int32_t k = pl_hf_linear(g->m, "k_proj", x, g->hidden, g->bias);
+    pl_line(b, "value_states = v_proj(hidden_states)");
+    int32_t v = pl_hf_linear(g->m, "v_proj", x, g->hidden, g->bias);
+    pl_line(b, "key_states = key_states.view().transpose(1, 2)");
+    k = pl_gpt_heads(g, k, g->heads);
+    pl_line(b, "value_states = value_states.view().transpose(1, 2)");
+    v = pl_gpt_heads(g, v, g->heads);
+    x = pl_gpt_attend(g, q, k, v, 1, true);
+    pl_line(b, "attn_output = out_proj(attn_output)");
+    x = pl_hf_linear(g->m, "out_proj", x, g->hidden, g->bias);
+    pl_module_leave(b);
+    return x;
+}
+
+static int32_t block_opt(pl_gpt *g, int32_t x) {
+    pl_builder *b = g->b;
+    bool before = pl_hf_bool(g->m, "do_layer_norm_before", true);
+    pl_module_children(b, "self_attn activation_fn self_attn_layer_norm fc1 fc2 final_layer_norm");
+    int32_t y = x;
+    if (before) {
+        pl_line(b, "hidden_states = self_attn_layer_norm(hidden_states)");
+        y = norm_opt(g, "self_attn_layer_norm", y);
+    }
+    y = attention_opt(g, y);
+    pl_line(b, "hidden_states = dropout(hidden_states)");
+    y = pl_aten_dropout(b, y, g->dropout);
+    pl_line(b, "hidden_states = residual + hidden_states");
+    x = pl_aten_add(b, x, y);
+    if (!before) {
+        pl_line(b, "hidden_states = self_attn_layer_norm(hidden_states)");
+        x = norm_opt(g, "self_attn_layer_norm", x);
+    }
+    pl_line(b, "hidden_states = hidden_states.reshape()");
+    x = pl_aten_reshape(b, x, PL_SIZES(-1, g->hidden));
+    y = x;
+    if (before) {
+        pl_line(b, "hidden_states = final_layer_norm(hidden_states)");
+        y = norm_opt(g, "final_layer_norm", y);
+    }
+    pl_line(b, "hidden_states = fc1(hidden_states)");
+    y = pl_hf_linear(g->m, "fc1", y, g->inner, g->bias);
+    pl_line(b, "hidden_states = activation_fn(hidden_states)");
+    y = pl_hf_activation(g->m, "activation_fn", g->act, y);
+    pl_line(b, "hidden_states = fc2(hidden_states)");
+    y = pl_hf_linear(g->m, "fc2", y, g->hidden, g->bias);
+    pl_line(b, "hidden_states = dropout(hidden_states) # second");
+    y = pl_aten_dropout(b, y, g->dropout);
+    pl_line(b, "hidden_states = (residual + hidden_states).view()");
+    x = pl_aten_view(b, pl_aten_add(b, x, y), PL_SIZES(g->batch, g->seq, g->hidden));
+    if (before) return x;
+    pl_line(b, "hidden_states = final_layer_norm(hidden_states)");
+    return norm_opt(g, "final_layer_norm", x);
+}
+
+static int32_t last_opt(pl_gpt *g, int32_t x) {
+    if (pl_hf_bool(g->m, "do_layer_norm_before", true) &&
+        !pl_hf_bool(g->m, "_remove_final_layer_norm", false)) {
+        pl_line(g->b, "hidden_states = final_layer_norm(hidden_states)");
+        x = norm_opt(g, "final_layer_norm", x);
+    }
+    if (width_opt(g) != g->hidden) {
+        pl_line(g->b, "hidden_states = project_out(hidden_states)");
+        x = pl_hf_linear(g->m, "project_out", x, width_opt(g), false);
+    }
+    return x;
+}
+
+const pl_gpt_layout pl_gpt_opt = {
+    .model_type = "opt",
+    .stem = "OPT",
+    .causal = "ForCausalLM",
+    .base = "model",
+    .decoder = "decoder",
+    .children = "embed_tokens embed_positions project_out project_in final_layer_norm layers",
+    .blocks = "layers",
+    .block = "DecoderLayer",
+    .norm = "final_layer_norm",
+    .tokens = "classifier",
+    .tied = true,
+    .read = read_opt,
+    .embed = embed_opt,
+    .run = block_opt,
+    .last = last_opt,
 };

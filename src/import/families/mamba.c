@@ -206,8 +206,15 @@ static bool read_config(mamba *s) {
     s->bias = pl_hf_bool(m, "use_bias", false);
     s->conv_bias = pl_hf_bool(m, "use_conv_bias", true);
     s->residual_f32 = pl_hf_bool(m, "residual_in_fp32", true);
-    if (s->inner < 1 || s->state < 1 || s->kernel < 1 || s->rank < 1)
-        pl_hf_refuse(m, "state_size|conv_kernel|time_step_rank", "expected at least 1");
+    const struct {
+        const char *key;
+        int64_t value;
+    } least[] = {{"intermediate_size|d_inner|expand", s->inner},
+                 {"state_size", s->state},
+                 {"conv_kernel", s->kernel},
+                 {"time_step_rank", s->rank}};
+    for (size_t i = 0; i < sizeof least / sizeof *least; i++)
+        if (least[i].value < 1) pl_hf_refuse(m, least[i].key, "expected at least 1");
     if (pl_build_failed(s->b)) return false;
     int64_t steps = MOST_STEPS / s->layers;
     if (steps > MOST_STEPS_A_LAYER) steps = MOST_STEPS_A_LAYER;

@@ -11,9 +11,21 @@
 
 #include "import/families/seq2seq.h"
 
-#define T5 "transformers.models.t5.modeling_t5.T5"
+/* mT5 is the same with gated layers. */
+typedef struct style {
+    const char *type; /* "transformers.models.t5.modeling_t5.T5" */
+    const char *act;  /* feed_forward_proj, where the file does not say */
+    bool scales;      /* the decoder's output, where the file ties the embeddings */
+    int64_t vocab, inner, layers, heads;
+} style;
+
+static const style
+    t5_style = {"transformers.models.t5.modeling_t5.T5", "relu", true, 32128, 2048, 6, 8},
+    mt5_style = {
+        "transformers.models.mt5.modeling_mt5.MT5", "gated-gelu", false, 250112, 1024, 8, 6};
 
 typedef struct t5 {
+    const style *s;
     pl_hf *m;
     pl_builder *b;
     int64_t width, head, heads, inner, buckets, distance;
@@ -25,12 +37,16 @@ typedef struct t5 {
     int32_t memory;  /* decoder: what the encoder gave */
 } t5;
 
+static const char *type_of(t5 *o, const char *what) {
+    return pl_build_text(o->b, "%s%s", o->s->type, what);
+}
+
 /* ---- pieces ---- */
 
 /* RMS norm; the weight's product is in float32 where the weight is. */
 static int32_t norm(t5 *o, const char *name, int32_t x) {
     pl_builder *b = o->b;
-    pl_module_enter(b, name, T5 "LayerNorm");
+    pl_module_enter(b, name, type_of(o, "LayerNorm"));
     int32_t w = pl_build_parameter(b, "weight", PL_SIZES(o->width));
     pl_dtype weight = pl_built(b, w)->dtype;
     pl_line(b, "variance = hidden_states.to(torch.float32).pow(2).mean(-1, keepdim=True)");
@@ -123,7 +139,7 @@ static int32_t attend(t5 *o, int32_t q, int32_t k, int32_t v, int32_t bias) {
 /* x [batch, seq, width]; keys and values of the encoder's output where cross. */
 static int32_t attention(t5 *o, int32_t x, bool decoder, bool cross, bool first) {
     pl_builder *b = o->b;
-    pl_module_enter(b, cross ? "EncDecAttention" : "SelfAttention", T5 "Attention");
+    pl_module_enter(b, cross ? "EncDecAttention" : "SelfAttention", type_of(o, "Attention"));
     pl_module_children(b, "q k v o relative_attention_bias");
     int32_t from = cross ? o->memory : x;
     int32_t q = project(o, "q", "query_states = self.q(hidden_states)", x);
@@ -151,7 +167,7 @@ static int32_t attention(t5 *o, int32_t x, bool decoder, bool cross, bool first)
 static int32_t attention_layer(t5 *o, const char *name, int32_t x, bool decoder, bool cross,
                                bool first) {
     pl_builder *b = o->b;
-    pl_module_enter(b, name, cross ? T5 "LayerCrossAttention" : T5 "LayerSelfAttention");
+    pl_module_enter(b, name, type_of(o, cross ? "LayerCrossAttention" : "LayerSelfAttention"));
     pl_module_children(b, cross ? "EncDecAttention layer_norm dropout"
                                 : "SelfAttention layer_norm dropout");
     int32_t y = attention(o, norm(o, "layer_norm", x), decoder, cross, first);
@@ -167,7 +183,8 @@ static int32_t attention_layer(t5 *o, const char *name, int32_t x, bool decoder,
 
 static int32_t dense(t5 *o, int32_t x) {
     pl_builder *b = o->b;
-    pl_module_enter(b, "DenseReluDense", o->gated ? T5 "DenseGatedActDense" : T5 "DenseActDense");
+    pl_module_enter(b, "DenseReluDense",
+                    type_of(o, o->gated ? "DenseGatedActDense" : "DenseActDense"));
     pl_module_children(b, "wi wi_0 wi_1 wo dropout act");
     if (o->gated) {
         pl_line(b, "hidden_gelu = self.act(self.wi_0(hidden_states))");
@@ -193,10 +210,10 @@ static int32_t dense(t5 *o, int32_t x) {
 
 static int32_t block(t5 *o, int64_t index, int32_t x, bool decoder) {
     pl_builder *b = o->b;
-    pl_module_enter(b, pl_build_text(b, "block.%lld", (long long)index), T5 "Block");
+    pl_module_enter(b, pl_build_text(b, "block.%lld", (long long)index), type_of(o, "Block"));
     x = attention_layer(o, "layer.0", x, decoder, false, index == 0);
     if (decoder) x = attention_layer(o, "layer.1", x, decoder, true, index == 0);
-    pl_module_enter(b, decoder ? "layer.2" : "layer.1", T5 "LayerFF");
+    pl_module_enter(b, decoder ? "layer.2" : "layer.1", type_of(o, "LayerFF"));
     pl_module_children(b, "DenseReluDense layer_norm dropout");
     int32_t y = dense(o, norm(o, "layer_norm", x));
     pl_line(b, "hidden_states = hidden_states + self.dropout(forwarded_states)");
@@ -213,7 +230,7 @@ static int32_t stack(t5 *o, const char *name, int32_t ids, int32_t table, int64_
                      bool decoder) {
     pl_builder *b = o->b;
     int64_t seq = o->m->seq;
-    pl_module_enter(b, name, T5 "Stack");
+    pl_module_enter(b, name, type_of(o, "Stack"));
     pl_module_children(b, "embed_tokens block final_layer_norm dropout");
     pl_line(b, "inputs_embeds = self.embed_tokens(input_ids)");
     int32_t x = pl_hf_tied_embedding(o->m, "embed_tokens", table, ids, -1);
@@ -234,31 +251,34 @@ static int32_t stack(t5 *o, const char *name, int32_t ids, int32_t table, int64_
     return x;
 }
 
-static void build(pl_hf *m) {
+static void build(pl_hf *m, const style *s) {
     pl_builder *b = m->b;
-    t5 o = {.m = m, .b = b, .bias = {PL_NONE, PL_NONE}, .ahead = PL_NONE, .memory = PL_NONE};
-    const char *act = pl_hf_string(m, "feed_forward_proj", "relu");
+    t5 o = {
+        .s = s, .m = m, .b = b, .bias = {PL_NONE, PL_NONE}, .ahead = PL_NONE, .memory = PL_NONE};
+    const char *act = pl_hf_string(m, "feed_forward_proj", s->act);
     o.width = pl_hf_int(m, "d_model", 512);
     o.head = pl_hf_int(m, "d_kv", 64);
-    o.heads = pl_hf_int(m, "num_heads", 8);
-    o.inner = pl_hf_int(m, "d_ff", 2048);
+    o.heads = pl_hf_int(m, "num_heads", s->heads);
+    o.inner = pl_hf_int(m, "d_ff", s->inner);
     o.buckets = pl_hf_int(m, "relative_attention_num_buckets", 32);
     o.distance = pl_hf_int(m, "relative_attention_max_distance", 128);
     o.drop = pl_hf_float(m, "dropout_rate", 0.1);
     o.eps = pl_hf_float(m, "layer_norm_epsilon", 1e-6);
     o.gated = strncmp(act, "gated-", 6) == 0;
     o.act = strcmp(act, "gated-gelu") == 0 ? "gelu_new" : o.gated ? act + 6 : act;
-    int64_t layers = pl_hf_int(m, "num_layers", 6),
+    int64_t layers = pl_hf_int(m, "num_layers", s->layers),
             decoder_layers = pl_hf_int(m, "num_decoder_layers", layers),
-            vocab = pl_hf_int(m, "vocab_size", 32128);
+            vocab = pl_hf_int(m, "vocab_size", s->vocab);
     if (o.buckets < 4 || o.heads < 1) {
         pl_build_fail(b, PL_INPUT, o.heads < 1 ? "num_heads" : "relative_attention_num_buckets",
                       "too few");
         return;
     }
-    /* tie_word_embeddings ties all; without it the head has a weight of its own. */
-    bool tied = pl_hf_bool(m, "tie_word_embeddings", true), head = m->task != PL_TASK_BASE;
-    pl_module_enter(b, "", head ? T5 "ForConditionalGeneration" : T5 "Model");
+    /* Always tied, whatever the file says: what it says decides whether the output is scaled. */
+    bool head = m->task != PL_TASK_BASE,
+         scaled = s->scales && pl_hf_bool(m, "scale_decoder_outputs",
+                                          pl_hf_bool(m, "tie_word_embeddings", true));
+    pl_module_enter(b, "", type_of(&o, head ? "ForConditionalGeneration" : "Model"));
     pl_module_children(b, "shared encoder decoder lm_head");
     int32_t table = pl_build_parameter(b, "shared.weight", PL_SIZES(vocab, o.width));
     int32_t ids = pl_hf_input_ids(m);
@@ -275,21 +295,33 @@ static void build(pl_hf *m) {
         pl_build_output(b, x);
         return;
     }
-    if (pl_hf_bool(m, "scale_decoder_outputs", tied)) {
+    if (scaled) {
         pl_line(b, "sequence_output = sequence_output * (self.model_dim**-0.5)");
         x = pl_aten_scalar(b, "aten.mul.Tensor", x, 1 / sqrt((double)o.width));
     }
     pl_line(b, "lm_logits = self.lm_head(sequence_output)");
-    x = tied ? pl_hf_tied_linear(m, "lm_head", x, table, vocab, false)
-             : pl_hf_linear(m, "lm_head", x, vocab, false);
+    x = pl_hf_tied_linear(m, "lm_head", x, table, vocab, false);
     pl_hf_seq2seq_loss(m, x, labels);
+}
+
+static void build_t5(pl_hf *m) {
+    build(m, &t5_style);
+}
+
+static void build_mt5(pl_hf *m) {
+    build(m, &mt5_style);
 }
 
 const pl_hf_family pl_hf_t5[] = {
     {.model_type = "t5",
      .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE,
      .usual = PL_TASK_SEQ2SEQ,
-     .build = build,
+     .build = build_t5,
+     .version = "5.22"},
+    {.model_type = "mt5",
+     .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE,
+     .usual = PL_TASK_SEQ2SEQ,
+     .build = build_mt5,
      .version = "5.22"},
     {0},
 };

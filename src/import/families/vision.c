@@ -469,8 +469,8 @@ static void build_dinov2(pl_hf *m) {
 enum { TASKS = 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_BASE };
 
 const pl_hf_family pl_hf_vision[] = {
-    {"vit", TASKS, PL_TASK_CLASSIFY, build_vit, true, "5.22", false, NULL, NULL},
-    {"deit", TASKS, PL_TASK_CLASSIFY, build_deit, true, "5.22", false, NULL, NULL},
-    {"beit", TASKS, PL_TASK_CLASSIFY, build_beit, true, "5.22", false, NULL, NULL},
-    {"dinov2", TASKS, PL_TASK_CLASSIFY, build_dinov2, true, "5.22", false, NULL, NULL},
+    {"vit", TASKS, PL_TASK_CLASSIFY, build_vit, true, "5.22", false, NULL, NULL, 0},
+    {"deit", TASKS, PL_TASK_CLASSIFY, build_deit, true, "5.22", false, NULL, NULL, 0},
+    {"beit", TASKS, PL_TASK_CLASSIFY, build_beit, true, "5.22", false, NULL, NULL, 0},
+    {"dinov2", TASKS, PL_TASK_CLASSIFY, build_dinov2, true, "5.22", false, NULL, NULL, 0},
     {0}};
