@@ -3,13 +3,23 @@ _plimsoll() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit evaluate train estimators gpus --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit convert evaluate train estimators gpus --help --version" -- "$word")
         return
     fi
     case ${COMP_WORDS[1]}:$before in
-    *:--batch|*:-b)
+    estimate:--batch|estimate:-b)
         return ;;
-    *:--seq|*:-s)
+    explain:--batch|explain:-b|check:--batch|check:-b|fit:--batch|fit:-b|convert:--batch|convert:-b)
+        return ;;
+    estimate:--seq|estimate:-s)
+        return ;;
+    explain:--seq|explain:-s|check:--seq|check:-s|fit:--seq|fit:-s|convert:--seq|convert:-s)
+        return ;;
+    *:--task)
+        mapfile -t COMPREPLY < <(compgen -W "causal masked seq2seq classify tokens base" -- "$word")
+        return ;;
+    *:--attention)
+        mapfile -t COMPREPLY < <(compgen -W "sdpa eager flash2" -- "$word")
         return ;;
     *:--precision|*:-p)
         mapfile -t COMPREPLY < <(compgen -W "as-exported fp32 tf32 bf16 fp16 amp-bf16 amp-fp16" -- "$word")
@@ -19,6 +29,8 @@ _plimsoll() {
         return ;;
     *:--loss|*:-l)
         mapfile -t COMPREPLY < <(compgen -W "auto ce mse own none" -- "$word")
+        return ;;
+    *:--train)
         return ;;
     *:--accumulate|*:-a)
         return ;;
@@ -41,6 +53,9 @@ _plimsoll() {
     *:--timeline|*:-t)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
+    *:--heatmap)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
     *:--most|*:-m)
         return ;;
     *:--jobs|*:-J)
@@ -50,6 +65,9 @@ _plimsoll() {
         mapfile -t COMPREPLY < <(compgen -d -- "$word")
         return ;;
     train:--out|train:-o)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    convert:--out|convert:-o)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
     evaluate:--split|evaluate:-S)
@@ -93,11 +111,12 @@ _plimsoll() {
         return ;;
     esac
     case ${COMP_WORDS[1]} in
-    estimate) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --timeline --json --help --version" ;;
-    explain) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --timeline --json --help --version" ;;
-    check) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --json --help --version" ;;
-    fit) options="--batch --seq --precision --optimizer --loss --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --most --json --help --version" ;;
-    evaluate) options="--gpu --estimator --model --graphs --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --json --help --version" ;;
+    estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --timeline --heatmap --json --help --version" ;;
+    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --timeline --json --help --version" ;;
+    check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --json --help --version" ;;
+    fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --most --json --help --version" ;;
+    convert) options="--batch --seq --task --attention --train --out --json --help --version" ;;
+    evaluate) options="--gpu --estimator --model --graphs --described --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --json --help --version" ;;
     train) options="--gpu --jobs --graphs --out --split --hold-out --target --seed --bin --set --curve --json --help --version" ;;
     estimators) options="--json --help --version" ;;
     gpus) options="--json --help --version" ;;

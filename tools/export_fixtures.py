@@ -86,6 +86,26 @@ def language_model(config_class, model_class, **settings):
     return model
 
 
+class Lora(nn.Module):
+    """An adapter beside a layer, as plainly as it can be: no scaling, no casts."""
+
+    def __init__(self, base, rank):
+        super().__init__()
+        width, out = base.weight.shape if type(base).__name__ == "Conv1D" else reversed(base.weight.shape)
+        self.base, self.a, self.b = base, nn.Linear(width, rank, bias=False), nn.Linear(rank, out, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.b(self.a(x))
+
+
+def adapted(model, name, rank):
+    model.requires_grad_(False)
+    for module in list(model.modules()):
+        if hasattr(module, name):
+            setattr(module, name, Lora(getattr(module, name), rank))
+    return model
+
+
 def vision(name, **settings):
     import torchvision
     return getattr(torchvision.models, name)(**settings)
@@ -157,6 +177,7 @@ def tests():
     vit = lambda: __import__("torchvision").models.VisionTransformer(32, 8, 2, 2, 32, 64, num_classes=10)
     pack(export(vit, lambda: (torch.zeros(4, 3, 32, 32),), ({0: BATCH()},)), file("vit"))
     pack(export(lambda: language_model("GPT2Config", "GPT2LMHeadModel", **GPT2), tokens, token_shapes(64)), file("gpt2-tiny"))
+    pack(export(lambda: adapted(language_model("GPT2Config", "GPT2LMHeadModel", **GPT2), "c_attn", 4), tokens, token_shapes(64)), file("gpt2-tiny-lora"))
     pack(export(lambda: language_model("BertConfig", "BertForMaskedLM", **BERT), tokens, token_shapes(64)), file("bert-tiny"))
 
 

@@ -209,6 +209,7 @@ static pl_status read_lines(pl_jobs *jobs, const char *path, const char *bytes, 
             pl_measured *item = &jobs->items[jobs->count++];
             if (jobs->described) { /* built for the sizes it ran with */
                 item->job.batch = item->profile.job.batch;
+                item->job.train = item->train;
                 item->job.seq = item->no_sequence ? PL_UNKNOWN : item->profile.job.seq;
             }
         }

@@ -15,7 +15,8 @@ typedef struct pl_measured {
     /* What the record itself says of the model: a Hugging Face config, or a layer spec; NULL:
      * nothing that can be built. task: of a config, NULL: as it says. */
     const char *description, *task;
-    bool no_sequence; /* images and sounds, whatever the record's seq */
+    const char *train; /* as pl_job's, for the description; graphs have it in them. NULL: all */
+    bool no_sequence;  /* images and sounds, whatever the record's seq */
     pl_status graph_status; /* of reading the graph: PL_MISSING where there is none */
     pl_error graph_error;
 } pl_measured;

@@ -199,6 +199,8 @@ static void read_job(reader *r, pl_measured *i) {
             read_raw(r, &i->description);
         else if (PL_JSON_IS(&key, "auto"))
             read_text(r, &class);
+        else if (PL_JSON_IS(&key, "train"))
+            read_text(r, &i->train);
         else if (PL_JSON_IS(&key, "batch"))
             read_bytes(r, &i->profile.job.batch);
         else if (PL_JSON_IS(&key, "seq"))

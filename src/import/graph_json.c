@@ -246,6 +246,8 @@ static bool read_tensor(reader *r) {
             pl_json_bool(&r->json, &t.requires_grad);
         } else if (PL_JSON_IS(&key, "persistent")) {
             pl_json_bool(&r->json, &t.persistent);
+        } else if (PL_JSON_IS(&key, "keeps_type")) {
+            pl_json_bool(&r->json, &t.keeps_type);
         } else if (PL_JSON_IS(&key, "tied")) {
             read_id(r, &t.tied);
         } else {

@@ -139,6 +139,7 @@ static void put_tensor(pl_text *w, const pl_tensor *t) {
     if (t->path) put_member(w, "path", t->path);
     if (t->requires_grad) pl_text_add(w, ", \"requires_grad\": true");
     if (t->persistent) pl_text_add(w, ", \"persistent\": true");
+    if (t->keeps_type) pl_text_add(w, ", \"keeps_type\": true");
     if (t->tied >= 0) pl_text_format(w, ", \"tied\": %" PRId32, t->tied);
     pl_text_add(w, "}");
 }

@@ -124,7 +124,7 @@ struct pl_eager {
     bool retyped;     /* autocast, or weights of another type than the graph's */
     bool in_backward; /* on autograd's thread: its own cuBLAS workspace */
     uint8_t autocast; /* pl_dtype to cast down to, 0: off */
-    bool blas_forward, blas_backward, blas_lt; /* workspaces taken */
+    bool blas_forward, blas_backward, blas_lt, blas_lt_backward; /* workspaces taken */
     bool rnn_dropout_state;
     bool nested_codes; /* bitsandbytes' table for scales is on the device */
     pl_checkpoint_frame *frame; /* being recorded or made again, NULL: none */

@@ -29,8 +29,9 @@ void pl_blas(pl_eager *e) {
 
 void pl_blas_lt(pl_eager *e) {
     pl_blas(e);
-    if (e->blas_lt) return;
-    e->blas_lt = e->tape->used_blas_lt = true;
+    bool *taken = e->in_backward ? &e->blas_lt_backward : &e->blas_lt;
+    if (*taken) return;
+    *taken = e->tape->used_blas_lt = true;
     keep_workspace(e, e->device->cublaslt_bytes, "cublasLt workspace");
 }
 

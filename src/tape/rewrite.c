@@ -117,6 +117,24 @@ static int32_t masked_bias(const pl_graph *g, int32_t id, int32_t *condition) {
     return n->args[1].tensor;
 }
 
+/* What a copy made contiguous was before, or the same tensor (5.22 lays a bias out so). */
+static int32_t before_contiguous(const pl_graph *g, int32_t id) {
+    int32_t at = id >= 0 ? g->tensors[id].producer : -1;
+    bool copies = at >= 0 && strcmp(g->nodes[at].target, "aten.contiguous.default") == 0 &&
+                  g->nodes[at].arg_count > 0 && g->nodes[at].args[0].kind == PL_ARG_TENSOR;
+    return copies ? g->nodes[at].args[0].tensor : id;
+}
+
+/* Tensor id gets the sizes of like, and is laid out row by row. */
+static bool resize_like(pl_graph *g, pl_arena *arena, int32_t id, const pl_tensor *like) {
+    int64_t *strides = pl_arena_array(arena, (size_t)like->dims + 1, sizeof *strides), stride = 1;
+    if (!strides) return false;
+    for (int i = like->dims; i-- > 0; stride *= like->sizes[i]) strides[i] = stride;
+    g->tensors[id].sizes = like->sizes;
+    g->tensors[id].strides = strides;
+    return true;
+}
+
 /* repeat_kv: unsqueeze, expand, reshape; the tensor before them, or the same one. */
 static int32_t before_repeat(const pl_graph *g, int32_t id) {
     static const char *const chain[] = {"aten.reshape.default", "aten.expand.default",
@@ -275,7 +293,8 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
                 value = pl_node_tensor(n, "value");
         int32_t query = pl_node_tensor(n, "query");
         if (mask < 0 || key < 0 || value < 0 || query < 0) continue;
-        int32_t condition = mask, bias = masked_bias(graph, mask, &condition), where = mask;
+        int32_t copied = mask, where = before_contiguous(graph, mask), condition = mask,
+                bias = masked_bias(graph, where, &condition);
         mask = condition;
         if (!c.seen) {
             c.seen = pl_arena_array(arena, (size_t)graph->node_count, 1);
@@ -292,7 +311,19 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
         if (bias >= 0 && causal) { /* selected once for all samples */
             g->tensors[where].sizes = graph->tensors[bias].sizes;
             g->tensors[where].strides = graph->tensors[bias].strides;
+            if (copied != where && !resize_like(g, arena, copied, &graph->tensors[bias]))
+                return NULL;
             continue;
+        }
+        if (bias >= 0 && copied != where) { /* the copy is of the bias itself */
+            pl_arg *copy = pl_arena_array(arena, 1, sizeof *copy);
+            pl_node *copies = &g->nodes[graph->tensors[copied].producer];
+            if (!copy || !resize_like(g, arena, copied, &graph->tensors[bias])) return NULL;
+            copy[0] = copies->args[0];
+            copy[0].tensor = bias;
+            copies->args = copy;
+            copies->arg_count = 1;
+            bias = copied;
         }
         pl_arg *args = pl_arena_array(arena, n->arg_count + 2, sizeof *args);
         if (!args) return NULL;

@@ -1,0 +1,24 @@
+"""plimsoll: what a training job will take of a GPU, before it runs.
+
+    import plimsoll
+    report = plimsoll.estimate(model, example_inputs, optimizer="adamw", precision="amp-bf16", gpu="a100-80gb")
+    report.peak_bytes, report.fits
+    plimsoll.max_batch(model, example_inputs, gpu="t4").batch
+    if plimsoll.fits("model.pt2", batch=64, gpu="l4"): ...
+
+`python -m plimsoll train.py ARGS` asks the same of a script, unchanged, up to its first optimizer step.
+The package is a thin layer over libplimsoll, which simulates what PyTorch allocates; it needs no GPU, and
+PyTorch only where a module is given.
+"""
+from ._api import Batch, Estimator, Fit, estimate, estimators, fits, gpus, load, max_batch, optimizers
+from ._errors import Error, InputError, MissingError, UsageError
+from ._library import library_path
+from ._model import Model, Symbol
+from ._report import Alive, Gpu, Moment, Report
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Alive", "Batch", "Error", "Estimator", "Fit", "Gpu", "InputError", "MissingError", "Model", "Moment", "Report", "Symbol",
+    "UsageError", "estimate", "estimators", "fits", "gpus", "library_path", "load", "max_batch", "optimizers",
+]

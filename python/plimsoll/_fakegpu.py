@@ -1,0 +1,313 @@
+"""A card that is not there: torch.cuda answers as if there were one, and autograd runs on fake CUDA tensors.
+
+FakeTensorMode already makes tensors that say "cuda" and hold nothing. What is missing on a machine without a
+card is put here for the length of a `with FakeGPU():` and taken back after it: torch.cuda's queries, random
+states, streams and events; nn.Module.to, which swaps parameters and cannot swap fake ones; foreach and fused
+optimizers, which look at the exact type of a parameter; a GradScaler that would read numbers; and the one
+question of the autograd engine that a CUDA build cannot answer without a driver.
+
+Left out: several cards, CUDA graphs, tensors that C++ code makes without the dispatcher.
+"""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import sys
+import types
+from typing import Any, Callable, Iterator
+
+import torch
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+GIB = 1 << 30
+
+
+class CaptureUnavailable(RuntimeError):
+    """This PyTorch cannot run autograd on fake CUDA tensors here; the message says why."""
+
+
+# ---- the engine ----
+
+_kept: list[Any] = []  # the table and the callback live as long as Python
+_engine_ready = False
+
+
+def _backward_works() -> bool:
+    try:
+        with FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
+            x = torch.empty(2, device="cuda", requires_grad=True)
+            (x * 2).sum().backward()
+        return True
+    except RuntimeError:
+        return False
+
+
+def prepare_engine() -> None:
+    """Makes backward over fake CUDA tensors possible, once a process.
+
+    CPU builds and machines with a card need nothing. A CUDA build without a card fails in
+    GraphTask::stash_current_streams, which asks CUDA's hooks whether device 0 has a context and gets an
+    exception in place of "no". The hooks' virtual function for that question is replaced by one that says no;
+    its place in the table differs between versions, so each likely place is tried and the rest put back.
+    """
+    global _engine_ready
+    if _engine_ready or _backward_works():
+        _engine_ready = True
+        return
+    path = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+    try:
+        hooks_of = getattr(ctypes.CDLL(path), "_ZN2at6detail12getCUDAHooksEv")
+    except (OSError, AttributeError) as e:
+        raise CaptureUnavailable("autograd refuses fake CUDA tensors in this build of PyTorch") from e
+    hooks_of.restype = ctypes.c_void_p
+    table = ctypes.c_void_p.from_address(hooks_of())  # the object's first word
+    original, before, count = table.value, 2, 64  # two words lie before a table: offset and type
+    answer = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int8)(lambda hooks, index: False)
+    assert original is not None
+    for slot in (4, 2, 3, 5):
+        words = [ctypes.c_void_p.from_address(original + 8 * (i - before)).value for i in range(before + count)]
+        copy = (ctypes.c_void_p * len(words))(*words)
+        copy[before + slot] = ctypes.cast(answer, ctypes.c_void_p).value
+        table.value = ctypes.addressof(copy) + 8 * before
+        if _backward_works():
+            _kept.extend([copy, answer])
+            _engine_ready = True
+            # the object is destroyed after Python, by way of its table
+            atexit.register(setattr, table, "value", original)
+            return
+        table.value = original
+    raise CaptureUnavailable("autograd refuses fake CUDA tensors in this build of PyTorch (hasPrimaryContext)")
+
+
+# ---- torch.cuda ----
+
+
+class _Event:
+    """An event that is always done."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def record(self, stream: Any = None) -> None: ...
+
+    def wait(self, stream: Any = None) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None: ...
+
+    def elapsed_time(self, end: Any) -> float:
+        return 1.0
+
+
+class _Stream:
+    """A stream on which nothing runs."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.device = torch.device("cuda", 0)
+        self.device_index, self.stream_id, self.cuda_stream, self.device_type = 0, 0, 0, 1
+
+    def wait_stream(self, stream: Any) -> None: ...
+
+    def wait_event(self, event: Any) -> None: ...
+
+    def record_event(self, event: Any = None) -> _Event:
+        return event or _Event()
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None: ...
+
+    def __enter__(self) -> "_Stream":
+        return self
+
+    def __exit__(self, *exc: Any) -> None: ...
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _zero(*args: Any, **kwargs: Any) -> int:
+    return 0
+
+
+def _one_device(*args: Any, **kwargs: Any) -> int:
+    return 1
+
+
+@contextlib.contextmanager
+def _no_context(*args: Any, **kwargs: Any) -> Iterator[None]:
+    yield
+
+
+def _cuda_answers(capability: tuple[int, int], memory: int, name: str) -> dict[str, Any]:
+    major, minor = capability
+    properties = types.SimpleNamespace(
+        name=name, major=major, minor=minor, total_memory=memory, multi_processor_count=132, is_multi_gpu_board=0,
+        is_integrated=0, max_threads_per_multi_processor=2048, warp_size=32, gcnArchName="", L2_cache_size=50 << 20,
+        regs_per_multiprocessor=65536, shared_memory_per_block=49152, shared_memory_per_block_optin=232448)
+    answers: dict[str, Any] = {
+        "is_available": lambda: True, "device_count": _one_device, "current_device": _zero, "is_initialized": lambda: True,
+        "get_device_name": lambda device=None: name, "get_device_capability": lambda device=None: capability,
+        "get_device_properties": lambda device=None: properties, "is_bf16_supported": lambda *a, **k: major >= 8,
+        "mem_get_info": lambda device=None: (memory, memory), "memory_stats": lambda device=None: {},
+        "memory_summary": lambda *a, **k: "", "memory_snapshot": lambda *a, **k: [], "get_arch_list": lambda: [],
+        "default_stream": lambda device=None: _Stream(), "current_stream": lambda device=None: _Stream(),
+        "Stream": _Stream, "ExternalStream": _Stream, "Event": _Event, "stream": _no_context, "device": _no_context,
+        "device_of": _no_context, "current_blas_handle": _zero, "is_current_stream_capturing": lambda: False,
+        "get_rng_state": lambda device=None: torch.empty(16, dtype=torch.uint8), "initial_seed": _zero,
+        "get_rng_state_all": lambda: [torch.empty(16, dtype=torch.uint8)], "can_device_access_peer": lambda *a: False,
+        "temperature": _zero, "utilization": _zero, "power_draw": _zero, "clock_rate": _zero,
+    }
+    for quiet in ("init", "_lazy_init", "synchronize", "set_device", "set_stream", "empty_cache", "ipc_collect",
+                  "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all",
+                  "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
+                  "reset_accumulated_memory_stats", "set_per_process_memory_fraction", "set_sync_debug_mode"):
+        answers[quiet] = _nothing
+    for size in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached",
+                 "max_memory_cached"):
+        answers[size] = _zero
+    return answers
+
+
+# ---- modules, optimizers, scaler, data ----
+
+
+def set_data(parameter: torch.Tensor, value: torch.Tensor) -> None:
+    """parameter.data = value, the device of a fake one included."""
+    parameter.data = value
+    if isinstance(parameter, FakeTensor) and isinstance(value, FakeTensor):
+        parameter.fake_device = value.fake_device
+
+
+def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> torch.nn.Module:
+    """nn.Module._apply as it is for real tensors: children, own parameters in place, buffers."""
+    if recurse:
+        for child in self.children():
+            child._apply(fn)
+    for parameter in self._parameters.values():
+        if parameter is None:
+            continue
+        with torch.no_grad():
+            moved = fn(parameter)
+        grad = parameter.grad
+        if grad is not None:
+            parameter.grad = None
+        if moved is not parameter:
+            set_data(parameter, moved)
+        if grad is not None:
+            with torch.no_grad():
+                parameter.grad = fn(grad).requires_grad_(grad.requires_grad)
+    for key, buffer in self._buffers.items():
+        if buffer is not None:
+            self._buffers[key] = fn(buffer)
+    return self
+
+
+def _flatten_parameters(self: torch.nn.RNNBase) -> None:
+    """nn.RNNBase.flatten_parameters on a card: one buffer for all weights, of types that cuDNN takes flat."""
+    weights = self._flat_weights
+    if len(weights) != len(self._flat_weights_names) or not all(isinstance(w, torch.Tensor) for w in weights):
+        return
+    first = weights[0]
+    if any(w.dtype != first.dtype or w.device.type != "cuda" for w in weights):
+        return
+    if first.dtype not in (torch.float32, torch.float64, torch.float16):
+        return
+    if len({w.untyped_storage()._cdata for w in weights}) == 1 and len(weights) > 1:
+        return  # flat already
+    with torch.no_grad():
+        flat = torch.empty(sum(w.numel() for w in weights), dtype=first.dtype, device=first.device)
+        at = 0
+        for w in weights:
+            set_data(w, flat[at:at + w.numel()].view(w.shape))
+            at += w.numel()
+
+
+def _pin(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return self
+
+
+class _NotFake:
+    """Stands for FakeTensor where libraries ask whether they are being traced: here they are not."""
+
+
+_loader_init = torch.utils.data.DataLoader.__init__
+
+
+def _loader(self: Any, *args: Any, **kwargs: Any) -> None:
+    """Batches are made in this process: workers could not send fake tensors."""
+    positional = ["dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory"]
+    for name, value in zip(positional, args):
+        kwargs.setdefault(name, value)
+    kwargs.update(num_workers=0, pin_memory=False)
+    for name in ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context", "worker_init_fn"):
+        kwargs.pop(name, None)
+    _loader_init(self, **kwargs)
+
+
+def _always_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
+    """A GradScaler's step as it is when no gradient overflowed."""
+    return optimizer.step(*args, **kwargs)
+
+
+def _format(self: torch.Tensor, spec: str) -> str:
+    if self.dim() == 0:
+        return self.item().__format__(spec)
+    return object.__format__(self, spec)
+
+
+_INHERITED = object()  # not the owner's own: to be deleted again
+
+
+class FakeGPU:
+    """`with FakeGPU(capability=(9, 0)):` puts the card there; leaving takes it away again."""
+
+    def __init__(self, capability: tuple[int, int] = (9, 0), memory: int = 141 * GIB, name: str = "plimsoll fake card") -> None:
+        self.capability, self.memory, self.name = capability, memory, name
+        self._saved: list[tuple[Any, str, Any]] = []
+
+    def patch(self, owner: Any, name: str, value: Any) -> None:
+        """Sets owner.name for the length of the with."""
+        self._saved.append((owner, name, vars(owner).get(name, _INHERITED)))
+        setattr(owner, name, value)
+
+    def __enter__(self) -> "FakeGPU":
+        prepare_engine()
+        for name, answer in _cuda_answers(self.capability, self.memory, self.name).items():
+            if hasattr(torch.cuda, name):
+                self.patch(torch.cuda, name, answer)
+        for module in ("memory", "random", "streams"):  # where torch's own code imports them from
+            inner = getattr(torch.cuda, module, None)
+            for name, answer in _cuda_answers(self.capability, self.memory, self.name).items():
+                if inner is not None and name in vars(inner):
+                    self.patch(inner, name, answer)
+        self.patch(fake_tensor, "init_gpu_context", _nothing)
+        self.patch(FakeTensorMode, "avoid_device_init", property(lambda mode: True))
+        self.patch(torch._subclasses, "FakeTensor", _NotFake)
+        self.patch(torch.nn.Module, "_apply", _apply)
+        self.patch(torch.nn.RNNBase, "flatten_parameters", _flatten_parameters)
+        self.patch(torch.Tensor, "pin_memory", _pin)
+        self.patch(torch.Tensor, "is_pinned", lambda self, *a, **k: False)
+        self.patch(torch.Tensor, "__format__", _format)
+        self.patch(torch.Tensor, "record_stream", _nothing)
+        self.patch(torch.utils.data.DataLoader, "__init__", _loader)
+        from torch.amp import grad_scaler
+        self.patch(grad_scaler.GradScaler, "_maybe_opt_step", _always_step)
+        for module in (sys.modules["torch.optim.optimizer"], sys.modules["torch.utils._foreach_utils"]):
+            self.patch(module, "_foreach_supported_types", [*module._foreach_supported_types, FakeTensor])
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        for owner, name, value in reversed(self._saved):
+            if value is _INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+        self._saved.clear()

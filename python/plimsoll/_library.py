@@ -1,0 +1,257 @@
+"""libplimsoll through ctypes: where it is found, its structs and its functions.
+
+Structs and prototypes follow include/plimsoll/plimsoll.h, member by member, as far as this package
+uses them; tests/layout.py holds them against what a C compiler makes of the header. A call through
+CDLL lets other Python threads run meanwhile, which the library allows: a model may be shared by
+threads that only estimate. Left out: training and evaluation on measured jobs, which the command has.
+"""
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+import sys
+import threading
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from pathlib import Path
+from typing import Any, Iterator, List, Optional, Tuple
+
+from ._errors import CLASSES, Error, MissingError
+
+VERSION = "0.1"  # of the library that the structs below belong to: major and minor
+UNKNOWN = -1
+READING = ("memory_limit", "depth_limit", "task", "attention")  # members of pl_model_settings that a caller may set
+
+KINDS = ("weights", "gradients", "optimizer", "activations", "inputs", "workspace", "temporary", "fragmentation", "context")
+MOMENT_KINDS = KINDS[:7]  # those that lie in the allocator; PL_FRAGMENTATION of them
+PHASES = ("load", "input", "forward", "backward", "optimizer")
+
+
+class ErrorStruct(ctypes.Structure):
+    c_name = "pl_error"
+    _fields_ = [("code", c_int), ("message", c_char * 512), ("where", c_char * 256), ("position", c_int64)]
+
+
+class ModelSettings(ctypes.Structure):
+    c_name = "pl_model_settings"
+    _fields_ = [("memory_limit", c_size_t), ("depth_limit", c_int), ("task", c_char_p), ("attention", c_char_p),
+                ("first", c_void_p)]
+
+
+class Symbol(ctypes.Structure):
+    c_name = "pl_symbol"
+    _fields_ = [("name", c_char_p), ("hint", c_int64), ("least", c_int64), ("most", c_int64), ("role", c_char_p)]
+
+
+class ModelInfo(ctypes.Structure):
+    c_name = "pl_model_info"
+    _fields_ = [("name", c_char_p), ("torch_version", c_char_p), ("parameters", c_int64), ("trainable", c_int64),
+                ("parameter_bytes", c_int64), ("buffer_bytes", c_int64), ("operators", c_int64), ("batch", c_int64),
+                ("seq", c_int64), ("symbols", POINTER(Symbol)), ("symbol_count", c_size_t), ("recorded", c_char_p)]
+
+
+class Job(ctypes.Structure):
+    c_name = "pl_job"
+    _fields_ = [("batch", c_int64), ("seq", c_int64), ("precision", c_int), ("optimizer", c_char_p), ("train", c_char_p),
+                ("loss", c_int), ("checkpoint", c_bool), ("accumulate", c_int), ("channels_last", c_bool),
+                ("cudnn_benchmark", c_bool), ("alloc_conf", c_char_p), ("parallel", c_int), ("world", c_int), ("stage", c_int),
+                ("parallel_mixed", c_bool), ("gpu", c_char_p), ("estimator", c_char_p), ("weights", c_void_p),
+                ("want_timeline", c_bool), ("want_alive", c_bool)]
+
+
+class EstimatorInfo(ctypes.Structure):
+    c_name = "pl_estimator_info"
+    _fields_ = [("name", c_char_p), ("kind", c_int), ("title", c_char_p), ("source", c_char_p), ("leaves_out", c_char_p),
+                ("needs_graph", c_bool), ("learns", c_bool), ("has_weights", c_bool), ("slow", c_bool)]
+
+
+class GpuStruct(ctypes.Structure):
+    c_name = "pl_gpu"
+    _fields_ = [("name", c_char_p), ("title", c_char_p), ("capacity_bytes", c_int64), ("cc_major", c_int), ("cc_minor", c_int),
+                ("sms", c_int), ("threads", c_int), ("bandwidth_gbps", c_double), ("fp32_tflops", c_double),
+                ("tf32_tflops", c_double), ("fp16_tflops", c_double), ("bf16_tflops", c_double), ("context_bytes", c_int64),
+                ("calibrated", c_bool), ("source", c_char_p)]
+
+
+class MomentStruct(ctypes.Structure):
+    c_name = "pl_moment"
+    _fields_ = [("allocated", c_int64), ("reserved", c_int64), ("kind", c_int64 * len(MOMENT_KINDS)), ("phase", c_int),
+                ("step", c_int), ("operator_name", c_char_p), ("module", c_char_p)]
+
+
+class AliveStruct(ctypes.Structure):
+    c_name = "pl_alive"
+    _fields_ = [("bytes", c_int64), ("kind", c_int), ("born", c_int), ("operator_name", c_char_p), ("module", c_char_p),
+                ("tensor", c_char_p)]
+
+
+class ReportStruct(ctypes.Structure):
+    c_name = "pl_report"
+    _fields_ = [("gpu", POINTER(GpuStruct)), ("estimator", c_char_p), ("peak_bytes", c_int64), ("low_bytes", c_int64),
+                ("high_bytes", c_int64), ("coverage", c_double), ("allocated_bytes", c_int64), ("reserved_bytes", c_int64),
+                ("overhead_bytes", c_int64), ("breakdown", c_int64 * len(KINDS)), ("peak_phase", c_int),
+                ("flops_per_step", c_double), ("flop_rate", c_double), ("peak_step", c_int), ("peak_operator", c_char_p),
+                ("peak_module", c_char_p), ("fits", c_bool), ("out_of_memory", c_bool), ("retries", c_int64),
+                ("batch", c_int64), ("seq", c_int64), ("events", c_int64), ("elapsed_us", c_int64),
+                ("unknown_operators", POINTER(c_char_p)), ("unknown_count", c_size_t), ("warnings", POINTER(c_char_p)),
+                ("warning_count", c_size_t), ("timeline", POINTER(MomentStruct)), ("timeline_count", c_size_t),
+                ("alive", POINTER(AliveStruct)), ("alive_count", c_size_t)]
+
+
+class FitStruct(ctypes.Structure):
+    c_name = "pl_fit"
+    _fields_ = [("batch", c_int64), ("high_at", c_int64), ("high_above", c_int64), ("tried", c_int64)]
+
+
+STRUCTS = (ErrorStruct, ModelSettings, Symbol, ModelInfo, Job, EstimatorInfo, GpuStruct, MomentStruct, AliveStruct,
+           ReportStruct, FitStruct)
+
+# name: (result, arguments)
+_MODEL, _REPORT, _ERR = c_void_p, POINTER(ReportStruct), POINTER(ErrorStruct)
+FUNCTIONS = {
+    "pl_version": (c_char_p, []),
+    "pl_model_settings_default": (None, [POINTER(ModelSettings)]),
+    "pl_model_open": (c_int, [POINTER(_MODEL), c_char_p, POINTER(ModelSettings), _ERR]),
+    "pl_model_open_memory": (c_int, [POINTER(_MODEL), c_char_p, c_size_t, c_char_p, POINTER(ModelSettings), _ERR]),
+    "pl_model_close": (None, [POINTER(_MODEL)]),
+    "pl_model_describe": (POINTER(ModelInfo), [_MODEL]),
+    "pl_job_default": (None, [POINTER(Job)]),
+    "pl_optimizer_name": (c_char_p, [c_size_t]),
+    "pl_precision_name": (c_char_p, [c_size_t]),
+    "pl_precision_parse": (c_bool, [c_char_p, POINTER(c_int)]),
+    "pl_loss_parse": (c_bool, [c_char_p, POINTER(c_int)]),
+    "pl_parallel_parse": (c_bool, [c_char_p, POINTER(Job)]),
+    "pl_estimator_at": (POINTER(EstimatorInfo), [c_size_t]),
+    "pl_gpu_at": (POINTER(GpuStruct), [c_size_t]),
+    "pl_gpu_find": (POINTER(GpuStruct), [c_char_p]),
+    "pl_gpu_usable": (c_int64, [POINTER(GpuStruct)]),
+    "pl_kind_name": (c_char_p, [c_int]),
+    "pl_phase_name": (c_char_p, [c_int]),
+    "pl_estimate": (c_int, [POINTER(_REPORT), _MODEL, POINTER(Job), _ERR]),
+    "pl_report_close": (None, [POINTER(_REPORT)]),
+    "pl_report_json": (c_char_p, [_REPORT, _MODEL]),
+    "pl_fit_batch": (c_int, [POINTER(FitStruct), _MODEL, POINTER(Job), c_int64, _ERR]),
+}
+
+
+# ---- finding it ----
+
+def file_names() -> List[str]:
+    """What the library's file is called here, most wanted first."""
+    if sys.platform == "darwin":
+        return ["libplimsoll.dylib", "libplimsoll.0.dylib"]
+    if sys.platform == "win32":
+        return ["plimsoll-0.dll", "libplimsoll-0.dll", "plimsoll.dll"]
+    return ["libplimsoll.so", "libplimsoll.so.0"]
+
+
+def places() -> Iterator[Tuple[str, str]]:
+    """(path, where that is, in words), in the order in which they are tried."""
+    named = os.environ.get("PLIMSOLL_LIBRARY")
+    if named:
+        if os.path.isdir(named):
+            for name in file_names():
+                yield os.path.join(named, name), "PLIMSOLL_LIBRARY"
+        else:
+            yield named, "PLIMSOLL_LIBRARY"
+        return  # who names one wants that one
+    here = Path(__file__).resolve().parent
+    for name in file_names():
+        yield str(here / name), "beside the package"
+    root = here.parent.parent
+    if (root / "include" / "plimsoll" / "plimsoll.h").exists():
+        for name in file_names():
+            yield str(root / "build" / name), "the repository's build folder"
+    found = ctypes.util.find_library("plimsoll")
+    for name in ([found] if found else []) + file_names():
+        yield name, "the system's loader"
+
+
+def _open() -> Tuple[ctypes.CDLL, str]:
+    tried = []
+    for path, where in places():
+        local = where != "the system's loader"
+        if local and not os.path.exists(path):
+            tried.append("%s: no %s" % (where, path))
+            continue
+        try:
+            return ctypes.CDLL(path), path
+        except OSError as problem:
+            tried.append("%s: %s" % (where, problem))
+    raise MissingError("libplimsoll was not found; build it (meson setup build && ninja -C build), install it, or name its "
+                       "file in PLIMSOLL_LIBRARY. Tried: " + "; ".join(tried), "libplimsoll")
+
+
+class Room(ctypes.Union):
+    """A job with room behind it, so that a library with a longer one does not write over its end."""
+    _fields_ = [("job", Job), ("room", c_char * (ctypes.sizeof(Job) + 1024))]
+
+
+def _check(lib: Any, path: str) -> None:
+    """The structs above must be the library's: by its version, and by defaults that are known."""
+    version = text(lib.pl_version()) or ""
+    room = Room()
+    lib.pl_job_default(ctypes.byref(room.job))
+    job = room.job
+    seen = (job.batch, job.seq, job.precision, job.loss, job.accumulate, job.parallel, job.world, job.stage)
+    if version.rsplit(".", 1)[0] != VERSION or seen != (UNKNOWN, UNKNOWN, 0, 0, 1, 0, 1, 3):
+        raise MissingError("this is plimsoll %s, and the package is made for %s: install both from the same sources"
+                           % (version, VERSION), path)
+
+
+_lock = threading.Lock()
+_lib: Any = None
+_path = ""
+
+
+def library() -> Any:
+    """The library, loaded when first asked for. MissingError where there is none."""
+    global _lib, _path
+    with _lock:
+        if _lib is None:
+            lib, path = _open()
+            for name, (result, arguments) in FUNCTIONS.items():
+                try:
+                    function = getattr(lib, name)
+                except AttributeError:
+                    raise MissingError("it has no %s: another version, or not plimsoll's" % name, path) from None
+                function.restype, function.argtypes = result, arguments
+            _check(lib, path)
+            _lib, _path = lib, path
+    return _lib
+
+
+def library_path() -> str:
+    """The file that was loaded, or the name the system's loader took."""
+    library()
+    return _path
+
+
+# ---- values ----
+
+def text(value: Optional[bytes]) -> Optional[str]:
+    """A C string; bytes that are no UTF-8 become U+FFFD."""
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def known(value: int) -> Optional[int]:
+    return None if value == UNKNOWN else value
+
+
+def fail(err: ErrorStruct, where: str = "") -> Error:
+    """The exception of a filled pl_error."""
+    kind, place, position = CLASSES.get(err.code, Error), text(err.where) or where, known(err.position)
+    if place.startswith("--"):  # a setting, which has another form here, and no bytes
+        place, position = place[2:].replace("-", "_"), None
+    return kind(text(err.message) or "", place, position)
+
+
+def rows(function: Any) -> Iterator[Any]:
+    """A table of the library: function(0), function(1), ... up to NULL."""
+    index = 0
+    while True:
+        row = function(index)
+        if not row:
+            return
+        yield row
+        index += 1

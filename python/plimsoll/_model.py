@@ -1,0 +1,218 @@
+"""A model the library holds: opened from a file, from bytes, or from what torch.export or a trace gave.
+
+It may be asked many times, by several threads at once. What a job is made of, its settings and their
+names, is put into a pl_job here.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _library
+from ._errors import UsageError
+from ._library import ErrorStruct, FitStruct, Job, ReportStruct, Room, fail, known, library, rows, text
+from ._report import Report
+
+# What a traced step has in it already: asked of the tracer, not of the library.
+TRACED = ("batch", "seq", "precision", "optimizer", "loss", "checkpoint", "accumulate", "channels_last")
+
+DEFAULTS: Dict[str, Any] = dict(
+    optimizer="adamw", precision=None, gpu="h200", batch=None, seq=None, loss="auto", checkpoint=False, accumulate=1,
+    channels_last=False, cudnn_benchmark=False, alloc_conf=None, parallel=None, estimator="hybrid", train=None)
+
+
+class Symbol(NamedTuple):
+    """A dimension left open at export."""
+
+    name: str
+    hint: Optional[int]
+    least: int
+    most: int
+    role: str  #: "batch", "seq" or ""
+
+
+def _names(function: Any) -> str:
+    return ", ".join(text(name) or "" for name in rows(function))
+
+
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise UsageError("a whole number, not %r" % (value,), name)
+    number = value.__index__()
+    if not 0 < number < 1 << 62:
+        raise UsageError("from 1 on, not %d" % number, name)
+    return int(number)
+
+
+class _Job:
+    """A pl_job and the strings it points to."""
+
+    def __init__(self, settings: Dict[str, Any]) -> None:
+        lib = library()
+        self.room = Room()
+        self.job: Job = self.room.job
+        lib.pl_job_default(ctypes.byref(self.job))
+        for name in ("batch", "seq"):
+            if settings.get(name) is not None:
+                setattr(self.job, name, _whole(settings[name], name))
+        if settings.get("accumulate") is not None:
+            number = _whole(settings["accumulate"], "accumulate")
+            if number > 4096:
+                raise UsageError("from 1 to 4096, not %d" % number, "accumulate")
+            self.job.accumulate = number
+        for name in ("optimizer", "gpu", "estimator", "alloc_conf", "train"):
+            value = settings.get(name)
+            if value is None:
+                continue
+            if not isinstance(value, str):
+                raise UsageError("a string, not %r" % (value,), name)
+            # The case of a name does not matter, as in the command.
+            value = value.lower() if name in ("optimizer", "gpu", "estimator") else value
+            setattr(self.job, name, self._bytes(value, name))
+        for name in ("checkpoint", "channels_last", "cudnn_benchmark"):
+            setattr(self.job, name, bool(settings.get(name)))
+        self._parse("precision", settings, lib.pl_precision_parse, lambda: _names(lib.pl_precision_name))
+        self._parse("loss", settings, lib.pl_loss_parse, lambda: "auto, ce, mse, own, none")
+        parallel = settings.get("parallel")
+        if parallel is not None and not lib.pl_parallel_parse(self._bytes(parallel, "parallel"), ctypes.byref(self.job)):
+            raise UsageError("%r is neither ddp:N nor fsdp2:N[:STAGE[:mp]]" % (parallel,), "parallel")
+
+    @staticmethod
+    def _bytes(value: Any, name: str) -> bytes:
+        if not isinstance(value, str) or "\0" in value:
+            raise UsageError("a string, not %r" % (value,), name)
+        return value.encode("utf-8", "surrogateescape")
+
+    def _parse(self, name: str, settings: Dict[str, Any], parse: Any, names: Any) -> None:
+        value = settings.get(name)
+        if value is None:
+            return
+        number = ctypes.c_int()
+        if not parse(self._bytes(value, name).lower(), ctypes.byref(number)):
+            raise UsageError("%r is none of %s" % (value, names()), name)
+        setattr(self.job, name, number.value)
+
+
+class Model:
+    """A model the library has read; see load(). Closed when it goes out of use."""
+
+    via: str  #: how it was read: "file", "config", "export" or "trace"
+    warnings: List[str]  #: what to know of how it was read
+
+    def __init__(self, source: Union[str, "os.PathLike[str]", bytes], name: str = "model", via: str = "file",
+                 warnings: Sequence[str] = (), **settings: Any) -> None:
+        """source: a path, or the bytes of such a file; name: for messages, of bytes.
+        settings: members of pl_model_settings, such as memory_limit."""
+        lib, err = library(), ErrorStruct()
+        self._pointer = ctypes.c_void_p()
+        self.via, self.warnings = via, list(warnings)
+        self._traced: Dict[str, Any] = {}
+        self._texts: List[bytes] = []
+        options = self._options(settings)
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            content = bytes(source)
+            status = lib.pl_model_open_memory(ctypes.byref(self._pointer), content, len(content),
+                                              name.encode("utf-8", "surrogateescape"), options, ctypes.byref(err))
+        else:
+            name = os.fspath(source)
+            if "\0" in name:
+                raise UsageError("a path with a zero byte", "model")
+            status = lib.pl_model_open(ctypes.byref(self._pointer), os.fsencode(name), options, ctypes.byref(err))
+        if status:
+            raise fail(err, name)
+
+    def _options(self, settings: Dict[str, Any]) -> Any:
+        struct = _library.ModelSettings
+        room = (ctypes.c_char * (ctypes.sizeof(struct) + 512))()
+        options = ctypes.cast(room, ctypes.POINTER(struct))
+        library().pl_model_settings_default(options)
+        for key, value in settings.items():
+            if value is None:
+                continue
+            if key not in _library.READING:
+                raise UsageError("no such setting; there are " + ", ".join(_library.READING), key)
+            if isinstance(value, str):
+                value = value.encode("utf-8")
+                self._texts.append(value)
+            setattr(options.contents, key, value)
+        return options
+
+    def __del__(self) -> None:
+        if getattr(self, "_pointer", None):
+            library().pl_model_close(ctypes.byref(self._pointer))
+
+    @property
+    def _info(self) -> Any:
+        return library().pl_model_describe(self._pointer).contents
+
+    @property
+    def name(self) -> str:
+        return text(self._info.name) or ""
+
+    @property
+    def parameters(self) -> Optional[int]:
+        return known(self._info.parameters)
+
+    @property
+    def trainable(self) -> Optional[int]:
+        return known(self._info.trainable)
+
+    @property
+    def operators(self) -> Optional[int]:
+        return known(self._info.operators)
+
+    @property
+    def batch(self) -> Optional[int]:
+        """As exported; of a symbol, its hint."""
+        return known(self._info.batch)
+
+    @property
+    def seq(self) -> Optional[int]:
+        return known(self._info.seq)
+
+    @property
+    def symbols(self) -> Tuple[Symbol, ...]:
+        info = self._info
+        return tuple(Symbol(text(s.name) or "", known(s.hint), s.least, s.most, text(s.role) or "")
+                     for s in info.symbols[:info.symbol_count])
+
+    @property
+    def has_open_batch(self) -> bool:
+        """Whether estimate(batch=...) and largest() can choose the batch."""
+        return any(symbol.role == "batch" for symbol in self.symbols)
+
+    def __repr__(self) -> str:
+        return "<plimsoll.Model %s, via %s>" % (self.name, self.via)
+
+    def _job(self, settings: Dict[str, Any]) -> Tuple[_Job, Dict[str, Any]]:
+        """The library's job, and the settings as a report tells them."""
+        unknown = sorted(set(settings) - set(DEFAULTS))
+        if unknown:
+            raise UsageError("no such setting; there are " + ", ".join(DEFAULTS), unknown[0])
+        merged = dict(DEFAULTS, **settings)
+        if self.via != "trace":
+            return _Job(merged), merged
+        for name in TRACED:
+            if name in settings and settings[name] != self._traced.get(name, DEFAULTS[name]):
+                raise UsageError("the traced step has %r; trace another one" % (self._traced.get(name),), name)
+        merged.update(self._traced)
+        return _Job({k: v for k, v in merged.items() if k not in TRACED}), merged
+
+    def estimate(self, **settings: Any) -> Report:
+        """A report on a job with this model; settings as in plimsoll.estimate."""
+        job, told = self._job(settings)
+        job.job.want_timeline = job.job.want_alive = True
+        lib, err, out = library(), ErrorStruct(), ctypes.POINTER(ReportStruct)()
+        if lib.pl_estimate(ctypes.byref(out), self._pointer, ctypes.byref(job.job), ctypes.byref(err)):
+            raise fail(err)
+        return Report(out, self._pointer, told, self.via, self.warnings, text(self._info.recorded))
+
+    def largest(self, most: int = 65536, **settings: Any) -> Tuple[int, Optional[int], Optional[int], int]:
+        """(largest batch that fits, high_bytes there, high_bytes one above, simulations made) of a model with an
+        open batch; UsageError of another."""
+        job, _ = self._job(settings)
+        lib, err, fit = library(), ErrorStruct(), FitStruct()
+        if lib.pl_fit_batch(ctypes.byref(fit), self._pointer, ctypes.byref(job.job), _whole(most, "most"), ctypes.byref(err)):
+            raise fail(err)
+        return fit.batch, known(fit.high_at), known(fit.high_above), fit.tried

@@ -1,0 +1,450 @@
+"""The recorder: every operator below autograd, every storage's birth and death, as a trace.
+
+A TorchDispatchMode above FakeTensorMode sees the operators of forward, backward and optimizer in the order in
+which a card would run them. Storages are known by weak references: a storage's death is written down when the
+last tensor that looks at it goes, autograd's saved ones included, since it is PyTorch's own autograd that holds
+them. docs/formats.md describes what is written.
+"""
+from __future__ import annotations
+
+import json
+import weakref
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
+
+VERSION = 1
+SMALL = 1 << 16  # elements of a CPU tensor that is made for real
+PHASES = ("load", "input", "forward", "backward", "optimizer")
+
+# Numbers of torch/_export/serde/schema.py, which the library uses too.
+DTYPES = {torch.uint8: 1, torch.int8: 2, torch.int16: 3, torch.int32: 4, torch.int64: 5, torch.float16: 6, torch.float32: 7,
+          torch.float64: 8, torch.complex32: 9, torch.complex64: 10, torch.complex128: 11, torch.bool: 12, torch.bfloat16: 13,
+          torch.uint16: 28, torch.float8_e4m3fn: 29, torch.float8_e5m2: 30}
+
+# Operators whose temporaries depend on more than their tensors: their other arguments are written too.
+WITH_ATTRIBUTES = {
+    "convolution", "convolution_backward", "sum", "mean", "_softmax", "_log_softmax", "_softmax_backward_data",
+    "_log_softmax_backward_data", "native_layer_norm", "native_layer_norm_backward", "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_efficient_attention_backward", "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_backward", "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_cudnn_attention_backward", "_cudnn_rnn", "_cudnn_rnn_backward", "roll", "amax", "amin", "max", "min", "argmax",
+    "argmin", "prod", "var", "var_mean", "std", "std_mean", "linalg_vector_norm", "norm", "all", "any", "logsumexp", "index_put",
+    "index_put_", "_index_put_impl_", "embedding_dense_backward", "sort", "topk", "native_batch_norm", "cudnn_batch_norm", "cumsum",
+    "native_group_norm", "native_group_norm_backward", "_fused_rms_norm", "_fused_rms_norm_backward",
+}
+
+# Made of tensors as many as the parameters: what goes in need not be written, nothing depends on it.
+WITHOUT_INPUTS = ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad", "_amp_foreach")
+
+
+class _Kind:
+    """What is known of an operator, found once."""
+
+    __slots__ = ("name", "attributes", "inputs", "view", "quiet", "arguments")
+
+    def __init__(self, func: Any) -> None:
+        schema = func._schema
+        self.name = str(func)
+        short = schema.name.split("::")[-1]
+        self.attributes = short in WITH_ATTRIBUTES
+        self.inputs = not short.startswith(WITHOUT_INPUTS)
+        self.quiet = schema.name.startswith(("prim::", "profiler::"))
+        # name, default, and whether it holds tensors: None is then a tensor that is not there
+        self.arguments = [(a.name, a.default_value, "Tensor" in str(a.type)) for a in schema.arguments]
+        returns = schema.returns
+        self.view = bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+
+
+def _plain(value: Any) -> Any:
+    """An argument that is no tensor, as JSON has it; what it has not is null."""
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(v, (bool, int, float)) for v in value):
+        return list(value)
+    return None
+
+
+class Recording(TorchDispatchMode):
+    """Records while it is entered; what was seen is in its lists."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.storages: list[list[Any]] = []  # [bytes, kind]
+        self.live: dict[int, Any] = {}  # a storage's address: (its number, weak reference)
+        self.tensors: list[Any] = []
+        self.tensor_ids: dict[Any, int] = {}
+        self.names: dict[str, int] = {}
+        self.nodes: dict[str, int] = {}
+        self.events: list[Any] = []
+        self.marks: list[list[Any]] = []
+        self.modules: list[list[Any]] = []
+        self.module_ids: dict[str, int] = {}
+        self.stack: list[int] = []
+        self.by_sequence: dict[int, int] = {}  # autograd's number of a function: the module it was made in
+        self.kinds: dict[Any, _Kind] = {}
+        self.warnings: list[str] = []
+        self.phase, self.step = "load", 0
+        self.open = True
+        self.paused = 0
+        self.all_fake = False  # CPU tensors too, however small
+        self.holders: dict[int, int] = {}  # a storage's number: how many fake storages stand for it, where not one
+        self.alone: tuple[int, int] | None = None  # use counts of a tensor and of its storage that nobody else holds
+        self.probing = False
+
+    def learn_counts(self) -> None:
+        """What the use counts of an unshared gradient are here, seen in a sum of two that are."""
+        self.paused, self.probing, fake = self.paused + 1, True, self.all_fake
+        self.all_fake = True
+        try:
+            x = torch.empty(4, 4, device="cuda", requires_grad=True)
+            y = x * 2
+            (y.sin() * 2 + y.cos() * 2).sum().backward()
+        finally:
+            self.paused, self.probing, self.all_fake = self.paused - 1, False, fake
+
+    # ---- people ----
+
+    def warn(self, text: str) -> None:
+        if text not in self.warnings and len(self.warnings) < 100:
+            self.warnings.append(text)
+
+    def mark(self, phase: str, at: int | None = None) -> None:
+        self.phase = phase
+        self.marks.append([len(self.events) if at is None else at, PHASES.index(phase), self.step])
+
+    # ---- storages and tensors ----
+
+    def storage(self, tensor: torch.Tensor) -> tuple[int, bool]:
+        """Its storage's number, and whether it is new."""
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        known = self.live.get(address)
+        if known is not None:
+            return known[0], False
+        number = len(self.storages)
+        self.storages.append([storage.nbytes(), ""])
+
+        self.watch(storage, number)
+        return number, True
+
+    def watch(self, storage: Any, number: int) -> None:
+        """Writes down the number's death when the last storage that stands for it goes."""
+        address = storage._cdata
+
+        def gone(_: Any) -> None:
+            if self.live.pop(address, None) is None or not self.open:
+                return
+            left = self.holders.get(number, 1) - 1
+            self.holders[number] = left
+            if left == 0:
+                self.events.append(number)
+
+        self.live[address] = (number, weakref.ref(storage, gone))
+
+    def held(self, tensor: torch.Tensor) -> tuple[int, int]:
+        return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+
+    def sums_in_place(self, args: Any, out: Any) -> int:
+        """Which of two gradients the autograd engine would have added the other to, -1: neither. It adds in place to
+        what nobody else holds (input_buffer.cpp), but never to a subclass, so that fake gradients are always added to
+        a new tensor; a sum of two alike tensors outside the formulas of a backward function is such a sum."""
+        if len(args) != 2 or self.alone is None or not all(isinstance(a, FakeTensor) for a in args):
+            return -1
+        for i, a in enumerate(args):
+            if (a.shape == out.shape and a.dtype == out.dtype and self.held(a) == self.alone
+                    and torch.ops.aten.is_non_overlapping_and_dense.default(a)):
+                return i
+        return -1
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """The number of a tensor on the card: its place in the trace's table."""
+        storage, fresh = self.storage(tensor)
+        key = (storage, tensor.dtype, tuple(tensor.shape), tensor.stride())
+        known = self.tensor_ids.get(key)
+        if known is None:
+            known = self.tensor_ids[key] = len(self.tensors)
+            self.tensors.append([storage, DTYPES.get(tensor.dtype, 0), list(tensor.shape), list(tensor.stride())])
+        if fresh:
+            self.fresh = True
+        return known
+
+    def say_kind(self, tensor: Any, kind: str) -> None:
+        """weights, gradients, optimizer or inputs: what a storage is; the first word counts."""
+        if not isinstance(tensor, FakeTensor) or tensor.fake_device.type != "cuda":
+            return
+        known = self.live.get(tensor.untyped_storage()._cdata)
+        if known is not None and not self.storages[known[0]][1]:
+            self.storages[known[0]][1] = kind
+
+    # ---- operators ----
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
+            return args[0].fake_device
+        if func is aten._local_scalar_dense.default:
+            return self.scalar(args[0])
+        kind = self.kinds.get(func)
+        if kind is None:
+            kind = self.kinds[func] = _Kind(func)
+        if func is aten.rand.default and torch.Size(args[0]).numel() == 1 and self.runs_on_cpu(args, kwargs):
+            self.warn("the code draws a single random number (to drop a layer, mostly): it was given almost 1, so that none is dropped")
+            with torch._C._DisableTorchDispatch():
+                return torch.full(args[0], 1 - 2 ** -24, dtype=kwargs.get("dtype"))
+        if not self.all_fake and self.runs_on_cpu(args, kwargs):
+            with torch._C._DisableTorchDispatch():
+                return func(*args, **kwargs)
+        own = KERNELS.get(func)
+        if own is not None:
+            out = own(*args, **kwargs)
+        else:
+            try:
+                out = func(*args, **kwargs)
+            except (DynamicOutputShapeException, DataDependentOutputException):
+                out = self.dynamic(func, args, kwargs)
+        known = TRUTHS.get(func)
+        if known is not None:
+            known(out, *args)
+        if func is aten.add.Tensor and torch._C._current_autograd_node() is not None:
+            if self.probing:
+                self.alone = self.held(args[0])
+            elif self.open and not self.paused:
+                target = self.sums_in_place(args, out)
+                if target >= 0:
+                    number = self.storage(args[target])[0]
+                    self.holders[number] = self.holders.get(number, 1) + 1
+                    self.watch(out.untyped_storage(), number)
+                    return out
+        if self.open and not kind.quiet and not kind.view and not self.paused:
+            self.write(kind, args, kwargs, out)
+        return out
+
+    def write(self, kind: _Kind, args: Any, kwargs: Any, out: Any) -> None:
+        ins: list[int] = []
+        attributes: list[Any] = []
+        seen = False
+        self.fresh = False
+        if kind.inputs:
+            given = len(args)
+            for i, (name, default, holds_tensors) in enumerate(kind.arguments):
+                value = args[i] if i < given else kwargs.get(name, default)
+                if holds_tensors:
+                    seen |= self.put(value, ins)
+                elif kind.attributes:
+                    attributes.append(_plain(value))
+            unborn = self.fresh
+        else:
+            unborn = False
+        outs: list[int] = []
+        seen |= self.put(out, outs)
+        if not seen:
+            return
+        name = self.names.setdefault(kind.name, len(self.names))
+        node = torch._C._current_autograd_node()
+        module = self.stack[-1] if self.stack else -1
+        function = -1
+        if node is not None:
+            function = self.nodes.setdefault(node.name(), len(self.nodes))
+            if module < 0:
+                module = self.by_sequence.get(node._sequence_nr(), -1)
+        elif module >= 0:
+            self.by_sequence[torch.autograd._get_sequence_nr() - 1] = module
+        if unborn:  # storages made where the dispatcher does not look: born before their first use
+            self.events.append([-1, module, function, [], [t for t in ins if t >= 0]])
+        event: list[Any] = [name, module, function, ins, outs]
+        if kind.attributes:
+            event.append(attributes)
+        self.events.append(event)
+
+    def put(self, value: Any, tensors: list[int]) -> bool:
+        """Tensors on the card as their numbers, -1 for None and for those elsewhere; whether there was one."""
+        if isinstance(value, FakeTensor) and value.fake_device.type == "cuda":
+            tensors.append(self.number(value))
+            return True
+        if isinstance(value, (list, tuple)):
+            return any([self.put(v, tensors) for v in value])
+        if value is None or isinstance(value, torch.Tensor):
+            tensors.append(-1)
+        return False
+
+    # ---- numbers that do not exist ----
+
+    @staticmethod
+    def runs_on_cpu(args: Any, kwargs: Any) -> bool:
+        """Whether a call has only real CPU tensors, or makes a small one: its numbers may steer the code that follows
+        (widths of layers, rates of dropout), so it runs for real."""
+        device = kwargs.get("device")
+        if device is not None and device.type != "cpu":
+            return False
+        seen = False
+        stack = [*args, *kwargs.values()]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, torch.Tensor):
+                if isinstance(value, FakeTensor) or value.device.type != "cpu":
+                    return False
+                seen = True
+            elif isinstance(value, (list, tuple)):
+                stack.extend(value)
+        if seen:
+            return True
+        size = 1
+        for value in args[0] if args and isinstance(args[0], (list, tuple)) else args:
+            if isinstance(value, int):
+                size *= max(abs(value), 1)
+        return size <= SMALL
+
+    def scalar(self, tensor: torch.Tensor) -> Any:
+        if not isinstance(tensor, FakeTensor):
+            with torch._C._DisableTorchDispatch():
+                return tensor.item()
+        if tensor.constant is not None:
+            with torch._C._DisableTorchDispatch():
+                return tensor.constant.item()
+        self.warn("the code reads a number that was not computed (.item(), float(), if tensor): it was given 1, or True")
+        if tensor.dtype == torch.bool:
+            truth = getattr(tensor, "_plimsoll_truth", None)
+            return True if truth is None else truth
+        return 1.0 if tensor.is_floating_point() else 1
+
+    def dynamic(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """An operator whose result's size depends on numbers: the largest it can be."""
+        first = args[0]
+        self.warn(f"{func}: a size depends on the data; the largest it can have was taken")
+        if func is aten.nonzero.default:
+            return torch.empty((first.numel(), first.dim()), dtype=torch.int64, device=first.device)
+        if func is aten.masked_select.default:
+            return torch.empty((first.numel(),), dtype=first.dtype, device=first.device)
+        if func is aten.index.Tensor:
+            return self.by_mask(first, args[1])
+        if func in (aten.unique_consecutive.default, aten._unique2.default, aten.unique_dim.default, aten._unique.default):
+            flat = torch.empty((first.numel(),), dtype=first.dtype, device=first.device)
+            return (flat, torch.empty(first.shape, dtype=torch.int64, device=first.device),
+                    torch.empty((first.numel(),), dtype=torch.int64, device=first.device))[:len(func._schema.returns)]
+        if func is aten.equal.default:
+            return True
+        if func is aten.repeat_interleave.Tensor:
+            size = kwargs.get("output_size") or first.numel()
+            return torch.empty((size,), dtype=torch.int64, device=first.device)
+        if func is aten.bincount.default:
+            return torch.empty((max(1, kwargs.get("minlength", 0) or (args[2] if len(args) > 2 else 0)),), dtype=torch.int64, device=first.device)
+        raise
+
+    @staticmethod
+    def by_mask(tensor: torch.Tensor, indices: Any) -> torch.Tensor:
+        """tensor[mask]: as many rows as the mask has places."""
+        sizes: list[int] = []
+        at = 0
+        for index in indices:
+            if index is None:
+                sizes.append(tensor.size(at))
+                at += 1
+            elif index.dtype in (torch.bool, torch.uint8):
+                sizes.append(index.numel())
+                at += index.dim()
+            else:
+                sizes.append(index.numel())
+                at += 1
+        return torch.empty(sizes + list(tensor.shape[at:]), dtype=tensor.dtype, device=tensor.device)
+
+
+# ---- what is true of numbers that do not exist ----
+
+
+def _truth(out: Any, value: bool | None) -> None:
+    if value is not None and isinstance(out, FakeTensor):
+        out._plimsoll_truth = value
+
+
+def _of(value: Any) -> bool | None:
+    return getattr(value, "_plimsoll_truth", None)
+
+
+def _infinite(value: Any) -> bool:
+    return isinstance(value, float) and value in (float("inf"), float("-inf"))
+
+
+def _both(out: Any, a: Any, b: Any, *rest: Any) -> None:
+    if _of(a) is not None and _of(b) is not None:
+        _truth(out, _of(a) and _of(b))
+
+
+def _either(out: Any, a: Any, b: Any, *rest: Any) -> None:
+    if _of(a) is not None and _of(b) is not None:
+        _truth(out, _of(a) or _of(b))
+
+
+def _same(out: Any, a: Any, *rest: Any) -> None:
+    _truth(out, _of(a))
+
+
+def _not(out: Any, a: Any, *rest: Any) -> None:
+    if _of(a) is not None:
+        _truth(out, not _of(a))
+
+
+# Nothing is infinite or not a number: isnan is x != x, isinf is abs(x) == inf, isfinite is both denied.
+TRUTHS = {
+    aten.ne.Tensor: lambda out, a, b, *r: _truth(out, False if a is b else None),
+    aten.eq.Tensor: lambda out, a, b, *r: _truth(out, True if a is b else None),
+    aten.eq.Scalar: lambda out, a, b, *r: _truth(out, False if _infinite(b) else None),
+    aten.ne.Scalar: lambda out, a, b, *r: _truth(out, True if _infinite(b) else None),
+    aten.isnan.default: lambda out, *r: _truth(out, False),
+    aten.isinf.default: lambda out, *r: _truth(out, False),
+    aten.any.default: _same, aten.any.dim: _same, aten.any.dims: _same, aten.all.default: _same, aten.all.dim: _same, aten.all.dims: _same,
+    aten.mul.Tensor: _both, aten.logical_and.default: _both, aten.bitwise_and.Tensor: _both, aten.logical_or.default: _either,
+    aten.bitwise_or.Tensor: _either, aten.logical_not.default: _not, aten.bitwise_not.default: _not,
+}
+
+
+# ---- kernels that fake tensors do not have, or have otherwise than a card ----
+
+
+def _cudnn_rnn(x: Any, weight: Any, stride: int, buffer: Any, hx: Any, cx: Any, mode: int, hidden: int, projection: int, layers: int,
+               batch_first: bool, dropout: float, train: bool, both: bool, batch_sizes: Any, state: Any) -> Any:
+    """Output in time-major memory, the states, the reserve (its size is the library's to say: one byte here), the flat weights."""
+    width = (projection or hidden) * (2 if both else 1)
+    batch, seq = (x.size(0), x.size(1)) if batch_first else (x.size(1), x.size(0))
+    y = x.new_empty((seq, batch, width))
+    if batch_first:
+        y = y.transpose(0, 1)
+    hy = x.new_empty(hx.shape)
+    cy = x.new_empty(cx.shape) if cx is not None else x.new_empty((0,))
+    if buffer is None:
+        buffer = x.new_empty((sum(w.numel() for w in weight),))
+    reserve = x.new_empty((1 if train else 0,), dtype=torch.uint8)
+    return y, hy, cy, reserve, buffer
+
+
+def _cudnn_rnn_backward(x: Any, weight: Any, stride: int, buffer: Any, hx: Any, cx: Any, output: Any, dy: Any, dhy: Any, dcy: Any, mode: int,
+                        hidden: int, projection: int, layers: int, batch_first: bool, dropout: float, train: bool, both: bool, batch_sizes: Any,
+                        state: Any, reserve: Any, wanted: Any) -> Any:
+    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    dhx = hx.new_empty(hx.shape)
+    dcx = cx.new_empty(cx.shape) if cx is not None else None
+    dw: list[Any] = []
+    if wanted[3]:
+        biased = stride >= 4
+        flat = x.new_empty((sum(w.numel() for w in weight),)) if biased else None
+        at = 0
+        for w in weight:
+            dw.append(x.new_empty(w.shape) if flat is None else flat[at:at + w.numel()].view(w.shape))
+            at += w.numel()
+    return dx, dhx, dcx, dw
+
+
+KERNELS = {aten._cudnn_rnn.default: _cudnn_rnn, aten._cudnn_rnn_backward.default: _cudnn_rnn_backward}
+
+
+def dump(recording: Recording, head: dict[str, Any]) -> bytes:
+    """The trace as JSON. head: what goes before the tables (job, parameters, layers, ...)."""
+    r = recording
+    trace = {"plimsoll_trace": VERSION, "torch": torch.__version__, **head, "warnings": r.warnings, "modules": r.modules,
+             "operators": list(r.names), "functions": list(r.nodes), "storages": r.storages, "tensors": r.tensors, "marks": r.marks,
+             "events": r.events}
+    return json.dumps(trace, separators=(",", ":")).encode()

@@ -1,0 +1,322 @@
+"""A report: what the library says of a job, as Python values, as text, as a notebook's card.
+
+Figures are copied when it is made. The timeline, which can be long, stays the library's until it is asked
+for; a report that is pickled takes it along.
+"""
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _draw, _words
+from ._errors import MissingError, UsageError
+from ._library import KINDS, MOMENT_KINDS, PHASES, GpuStruct, MomentStruct, known, library, text
+
+
+class Gpu(NamedTuple):
+    """A card of the catalogue. Rates are None where the card has no such unit."""
+
+    name: str
+    title: str
+    capacity_bytes: int  #: as nvidia-smi reports memory.total
+    usable_bytes: int  #: what a process can have of it
+    compute_capability: Tuple[int, int]
+    sms: int
+    bandwidth_gbps: float
+    fp32_tflops: Optional[float]
+    tf32_tflops: Optional[float]
+    fp16_tflops: Optional[float]
+    bf16_tflops: Optional[float]
+    context_bytes: int
+    calibrated: bool  #: measured, not taken from data sheets
+    source: str
+
+
+class Moment(NamedTuple):
+    """One instant of the simulated steps: bytes after an allocation or a free."""
+
+    allocated: int
+    reserved: int
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    inputs: int
+    workspace: int
+    temporary: int
+    phase: str
+    step: int  #: from 0
+    operator: Optional[str]
+    module: Optional[str]
+
+
+class Alive(NamedTuple):
+    """One tensor's storage that is alive at the peak."""
+
+    bytes: int
+    kind: str
+    born: str  #: phase
+    operator: Optional[str]
+    module: Optional[str]
+    tensor: Optional[str]
+
+
+def real(value: float) -> Optional[float]:
+    return value if math.isfinite(value) else None
+
+
+def gpu_of(pointer: Any) -> Gpu:
+    g: GpuStruct = pointer.contents
+    return Gpu(text(g.name) or "", text(g.title) or "", g.capacity_bytes, library().pl_gpu_usable(pointer),
+               (g.cc_major, g.cc_minor), g.sms, g.bandwidth_gbps, real(g.fp32_tflops), real(g.tf32_tflops),
+               real(g.fp16_tflops), real(g.bf16_tflops), g.context_bytes, bool(g.calibrated), text(g.source) or "")
+
+
+class _Owned:
+    """A pl_report of the library, given back when the last that holds it goes."""
+
+    def __init__(self, pointer: Any) -> None:
+        self.pointer = pointer
+
+    def __del__(self) -> None:
+        if self.pointer:
+            library().pl_report_close(ctypes.byref(self.pointer))
+
+
+class Report:
+    """What a training job will take of a GPU. Bytes are integers; what is not known is None.
+
+    peak_bytes is what nvidia-smi will show for the process, low_bytes and high_bytes the interval that is
+    meant to hold the share `coverage` of jobs; fits says whether high_bytes fit the card. breakdown is the
+    peak instant by kind and adds up to peak_bytes. via tells how the model was read: "file", "config",
+    "export" (torch.export) or "trace" (a training step under fake tensors); warnings what to know of the
+    figures.
+    """
+
+    name: str  #: the model's
+    torch_version: Optional[str]  #: PyTorch that exported it
+    parameters: Optional[int]
+    trainable: Optional[int]
+    operators: Optional[int]
+    unknown_operators: List[str]  #: treated on the safe side
+    batch: Optional[int]  #: as simulated
+    seq: Optional[int]
+    gpu: Gpu
+    estimator: str
+    peak_bytes: int
+    low_bytes: Optional[int]
+    high_bytes: Optional[int]
+    coverage: Optional[float]
+    allocated_bytes: Optional[int]  #: peak of torch.cuda.max_memory_allocated
+    reserved_bytes: Optional[int]  #: peak of torch.cuda.max_memory_reserved
+    overhead_bytes: Optional[int]  #: outside the allocator: context, kernels, library handles
+    breakdown: Dict[str, Optional[int]]
+    peak_phase: Optional[str]
+    peak_step: Optional[int]
+    peak_operator: Optional[str]
+    peak_module: Optional[str]
+    flops_per_step: Optional[float]
+    fits: bool
+    out_of_memory: bool  #: the card is too small; figures as if it were not
+    retries: Optional[int]
+    events: Optional[int]
+    elapsed_us: int  #: of the simulation alone
+    warnings: List[str]
+    via: str
+    settings: Dict[str, Any]  #: the job as it was asked for
+    recorded: Optional[str]  #: of a trace: how it was trained, "amp-bf16, adamw"
+    json: Dict[str, Any]  #: the command's --json (docs/formats.md), with via
+
+    def __init__(self, pointer: Any, model: Any, settings: Dict[str, Any], via: str, warnings: Sequence[str],
+                 recorded: Optional[str] = None) -> None:
+        """Takes the library's report over. Use estimate()."""
+        self._owned: Optional[_Owned] = _Owned(pointer)
+        self._kept: Optional[List[Moment]] = None
+        lib, r = library(), pointer.contents
+        raw = lib.pl_report_json(pointer, model)
+        if raw is None:
+            raise MissingError("out of memory")
+        self.json = json.loads(raw.decode("utf-8"))
+        about = self.json["model"]
+        self.name, self.torch_version = about["name"], about["torch_version"]
+        self.parameters, self.trainable, self.operators = about["parameters"], about["trainable"], about["operators"]
+        self.unknown_operators = about["unknown_operators"]
+        self.batch, self.seq = known(r.batch), known(r.seq)
+        self.gpu, self.estimator = gpu_of(r.gpu), text(r.estimator) or ""
+        self.peak_bytes, self.low_bytes, self.high_bytes = r.peak_bytes, known(r.low_bytes), known(r.high_bytes)
+        self.coverage = real(r.coverage)
+        self.allocated_bytes, self.reserved_bytes = known(r.allocated_bytes), known(r.reserved_bytes)
+        self.overhead_bytes = known(r.overhead_bytes)
+        self.breakdown = {kind: known(r.breakdown[i]) for i, kind in enumerate(KINDS)}
+        self.peak_phase = PHASES[r.peak_phase] if 0 <= r.peak_phase < len(PHASES) else None
+        self.peak_step = known(r.peak_step)
+        self.peak_operator, self.peak_module = text(r.peak_operator) or None, text(r.peak_module) or None
+        self.flops_per_step = real(r.flops_per_step)
+        self.fits, self.out_of_memory = bool(r.fits), bool(r.out_of_memory)
+        self.retries, self.events, self.elapsed_us = known(r.retries), known(r.events), r.elapsed_us
+        self.warnings = list(dict.fromkeys([*warnings, *self.json["warnings"]]))
+        self.via, self.settings, self.recorded = via, settings, recorded
+        self.json["warnings"], self.json["via"] = self.warnings, via
+        self.alive: Optional[List[Alive]] = None  #: largest first
+        if r.alive:
+            self.alive = [Alive(a.bytes, KINDS[a.kind], PHASES[a.born] if 0 <= a.born < len(PHASES) else "",
+                                text(a.operator_name), text(a.module), text(a.tensor)) for a in r.alive[:r.alive_count]]
+
+    # ---- figures ----
+
+    @property
+    def headroom_bytes(self) -> int:
+        """What a process can have of the card, less high_bytes; negative where it does not fit."""
+        return self.gpu.usable_bytes - (self.peak_bytes if self.high_bytes is None else self.high_bytes)
+
+    @property
+    def has_breakdown(self) -> bool:
+        return all(count is not None for count in self.breakdown.values())
+
+    @property
+    def has_timeline(self) -> bool:
+        if self._owned is None:
+            return bool(self._kept)
+        return bool(self._owned.pointer.contents.timeline_count)
+
+    @property
+    def timeline(self) -> Optional[List[Moment]]:
+        """Every allocation and free of the simulated steps; None for estimators that do not simulate."""
+        if self._kept is None and self._owned is not None and self.has_timeline:
+            r = self._owned.pointer.contents
+            names: Dict[Optional[bytes], Optional[str]] = {None: None}
+
+            def name(value: Optional[bytes]) -> Optional[str]:
+                if value not in names:
+                    names[value] = text(value)
+                return names[value]
+
+            kept = []
+            for i in range(r.timeline_count):
+                m = r.timeline[i]
+                kept.append(Moment._make((m.allocated, m.reserved, *m.kind, PHASES[m.phase], m.step, name(m.operator_name),
+                                          name(m.module))))
+            self._kept = kept
+        return self._kept
+
+    def _moments(self) -> List[Tuple[int, int, Sequence[int], int, int]]:
+        """(allocated, reserved, kinds, phase, step) of each, for the picture."""
+        if self._kept is not None:
+            return [(m[0], m[1], m[2:9], PHASES.index(m.phase), m.step) for m in self._kept]
+        assert self._owned is not None
+        r = self._owned.pointer.contents
+        # Read as one table of integers: an attribute at a time takes ten times as long.
+        words = ctypes.sizeof(MomentStruct) // 8
+        table = ctypes.cast(r.timeline, ctypes.POINTER(ctypes.c_int64 * (words * r.timeline_count))).contents[:]
+        first, at = MomentStruct.kind.offset // 8, MomentStruct.phase.offset // 8
+        little = memoryview(b"\1\0").cast("H")[0] == 1
+        out = []
+        for i in range(0, len(table), words):
+            pair = table[i + at]  # phase and step, 32 bits each
+            low, high = pair & 0xFFFFFFFF, pair >> 32 & 0xFFFFFFFF
+            phase, step = (low, high) if little else (high, low)
+            out.append((table[i], table[i + 1], table[i + first:i + first + len(MOMENT_KINDS)], phase, step))
+        return out
+
+    def __getstate__(self) -> Dict[str, Any]:
+        state = dict(self.__dict__)
+        state["_kept"], state["_owned"] = self.timeline, None
+        return state
+
+    # ---- text ----
+
+    def _lines_of_model(self) -> Tuple[str, str]:
+        s = self.settings
+        head = "%s: %s parameters" % (_words.clean(self.name), _words.number(self.parameters))
+        if self.trainable != self.parameters:
+            head += " (%s of them trained)" % _words.number(self.trainable)
+        if self.operators is not None:
+            head += ", %d operators" % self.operators
+        if self.torch_version:
+            head += ", %s PyTorch %s" % ("traced under" if self.recorded else "exported by", _words.clean(self.torch_version))
+        parts = []
+        if self.batch is not None:
+            parts.append("batch %d" % self.batch)
+        if self.seq is not None:
+            parts.append("sequence %d" % self.seq)
+        if self.recorded:
+            parts.append("as recorded: " + _words.clean(self.recorded))
+        else:
+            parts += [s.get("precision") or "precision as exported", s["optimizer"]]
+        if s.get("train"):
+            parts.append("training " + str(s["train"]))
+        if s.get("accumulate", 1) > 1:
+            parts.append("%d backward passes a step" % s["accumulate"])
+        parts += [word for key, word in (("checkpoint", "checkpointing"), ("channels_last", "channels last"),
+                                         ("cudnn_benchmark", "cudnn benchmark")) if s.get(key)]
+        parts += [_words.clean(str(s[key])) for key in ("alloc_conf", "parallel") if s.get(key)]
+        return head, ", ".join(parts) + ", on " + self.gpu.title
+
+    def _interval(self) -> str:
+        if self.low_bytes is None or self.high_bytes is None:
+            return ", no interval"
+        low, high = _words.size(self.low_bytes), _words.size(self.high_bytes)
+        return ", between %s and %s (%.0f %% of jobs)" % (low, high, 100 * (self.coverage or 0))
+
+    def _line_of_fit(self) -> str:
+        left, on = self.headroom_bytes, "%s (%s)" % (self.gpu.title, _words.size(self.gpu.capacity_bytes))
+        if self.fits:
+            return "fits %s: %s to spare" % (on, _words.size(left))
+        if left < 0:
+            return "does not fit %s: %s too much" % (on, _words.size(-left))
+        return "does not fit %s: the allocator runs out of memory" % on
+
+    def __str__(self) -> str:
+        out = [*self._lines_of_model(), "", "peak %s%s" % (_words.size(self.peak_bytes), self._interval())]
+        if not self.has_breakdown:
+            out[-1] += ", as estimator %s has it" % self.estimator
+        if self.peak_phase is not None and self.peak_step is not None:
+            where = "  most is allocated in step %d, %s" % (self.peak_step + 1, self.peak_phase)
+            if self.peak_operator:
+                where += ", " + _words.clean(self.peak_operator)
+            if self.peak_module:
+                where += " of " + _words.clean(self.peak_module)
+            out.append(where)
+        if self.has_breakdown:
+            out.append("")
+            counts = {kind: count or 0 for kind, count in self.breakdown.items()}
+            largest = max(1, *counts.values())
+            for kind, count in counts.items():
+                if count:
+                    out.append("  %-13s %10s %7s  %s" % (kind, _words.size(count), "%.1f %%" % (100 * count / self.peak_bytes),
+                                                         _words.bar(count / largest, 32)))
+        parts = [("allocated", self.allocated_bytes), ("reserved", self.reserved_bytes),
+                 ("outside the allocator", self.overhead_bytes)]
+        out += ["", ", ".join("%s %s" % (name, _words.size(count)) for name, count in parts if count is not None)]
+        out.append(self._line_of_fit())
+        out += ["warning: " + _words.clean(warning) for warning in self.warnings]
+        return "\n".join(line for i, line in enumerate(out) if line or i + 1 < len(out))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _draw.card(self)
+
+    # ---- files ----
+
+    def timeline_svg(self, width: int = 1200, height: int = 620) -> str:
+        """The memory of the simulated steps as an SVG picture. UsageError where there is no timeline."""
+        self._need_timeline()
+        return _draw.timeline_svg(self, width, height)
+
+    def save_timeline(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes the memory of the simulated steps: a picture (.svg) or numbers (.csv), by the path's ending."""
+        name = os.fspath(path)
+        if not name.endswith((".svg", ".csv")):
+            raise UsageError("%s ends neither in .svg nor in .csv" % name, "path")
+        self._need_timeline()
+        written = _draw.timeline_csv(self) if name.endswith(".csv") else _draw.timeline_svg(self)
+        with open(name, "w", encoding="utf-8", newline="\n") as out:
+            out.write(written)
+
+    def _need_timeline(self) -> None:
+        if not self.has_timeline:
+            raise UsageError("estimator %s has no timeline: it does not simulate" % self.estimator, "timeline")

@@ -1,0 +1,55 @@
+"""Numbers and strings as people read them, like the command's (cli/text.c): 2.42 GiB, 25.6 M, bars."""
+from __future__ import annotations
+
+from typing import Optional
+
+_UNITS = ((1 << 30, "GiB", 2), (1 << 20, "MiB", 1), (1 << 10, "KiB", 1), (1, "B", 0))
+
+
+def size(count: Optional[int]) -> str:
+    """Bytes in the unit that suits them; "?" where they are not known."""
+    if count is None:
+        return "?"
+    if count < 0:
+        return "-" + size(-count)
+    for unit, name, decimals in _UNITS:
+        if count >= unit:
+            break
+    if name == "GiB" and count >= 99.995 * unit:
+        decimals = 1
+    return "%.*f %s" % (decimals, count / unit, name)
+
+
+def number(count: Optional[int]) -> str:
+    """A count: 25.6 M, 11.2 k, 512."""
+    if count is None:
+        return "?"
+    for least, unit, name in ((1e12, 1e12, "T"), (1e9, 1e9, "B"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if count >= least:
+            return "%.1f %s" % (count / unit, name)
+    return str(count)
+
+
+def clean(string: str) -> str:
+    """A string from a model's file, fit for a terminal: control characters become question marks."""
+    return "".join("?" if ord(c) < 32 or 127 <= ord(c) < 160 else c for c in string)
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar of that share of the cells, in eighths of one; never nothing for more than 0."""
+    units = max(round(min(share, 1.0) * cells * 8), 1 if share > 0 else 0)
+    return "█" * (units // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[units % 8]
+
+
+def xml(string: str) -> str:
+    """A string as text or attribute of HTML and SVG; what XML 1.0 cannot hold becomes U+FFFD."""
+    out = []
+    for c in string:
+        code = ord(c)
+        if c in "<>&\"'":
+            out.append("&#%d;" % code)
+        elif code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF):
+            out.append("\ufffd")
+        else:
+            out.append(c)
+    return "".join(out)

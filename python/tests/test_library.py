@@ -1,0 +1,177 @@
+"""The library: found, loaded, its tables, its structs byte for byte, its errors. Without PyTorch."""
+import ctypes
+import ctypes.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import plimsoll
+from common import EXAMPLE, ROOT, command
+from plimsoll import _library
+
+
+class Finding(unittest.TestCase):
+    def ask(self, code, folder=None, **environment):
+        env = {k: v for k, v in os.environ.items() if k != "PLIMSOLL_LIBRARY"}
+        env.update(environment)
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=folder)
+
+    def test_named_by_file_and_by_folder(self):
+        path = os.path.realpath(plimsoll.library_path())
+        for named in (path, os.path.dirname(plimsoll.library_path())):
+            done = self.ask("import plimsoll; print(plimsoll.library_path())", PLIMSOLL_LIBRARY=named)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(os.path.realpath(done.stdout.strip()), path)
+
+    def test_a_wrong_name_is_told(self):
+        done = self.ask("import plimsoll\ntry: plimsoll.gpus()\nexcept plimsoll.MissingError as e: print(e.code, e)",
+                        PLIMSOLL_LIBRARY="/no/such/library.so")
+        self.assertIn("4 libplimsoll: libplimsoll was not found", done.stdout)
+        self.assertIn("/no/such/library.so", done.stdout)
+
+    def test_another_library_is_no_plimsoll(self):
+        done = self.ask("import plimsoll\ntry: plimsoll.gpus()\nexcept plimsoll.MissingError as e: print(e)",
+                        PLIMSOLL_LIBRARY=ctypes.util.find_library("c") or "libc.so.6")
+        self.assertRegex(done.stdout, "no pl_version|was not found")
+
+    def test_bundled_is_found_beside_the_package(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(os.path.dirname(plimsoll.__file__), os.path.join(folder, "plimsoll"))
+            bundled = os.path.join(folder, "plimsoll", _library.file_names()[0])
+            shutil.copy(os.path.realpath(plimsoll.library_path()), bundled)
+            done = self.ask("import plimsoll; print(plimsoll.library_path())", folder, PYTHONPATH=folder)
+            self.assertEqual(done.stdout.strip(), bundled, done.stderr)
+
+    def test_importing_needs_no_torch(self):
+        done = self.ask("import plimsoll, sys; assert 'torch' not in sys.modules; plimsoll.estimate(%r); "
+                        "assert 'torch' not in sys.modules; print('none')" % EXAMPLE,
+                        PLIMSOLL_LIBRARY=plimsoll.library_path())
+        self.assertEqual(done.stdout.strip(), "none", done.stderr)
+
+
+class Layout(unittest.TestCase):
+    """ctypes' structs are those that a C compiler makes of the header."""
+
+    def test_structs_are_the_headers(self):
+        compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+        if not compiler:
+            self.skipTest("no C compiler")
+        lines = ["#include <plimsoll/plimsoll.h>", "#include <stddef.h>", "#include <stdio.h>", "int main(void) {"]
+        wanted = {}
+        for struct in _library.STRUCTS:
+            c = struct.c_name
+            wanted[c] = [ctypes.sizeof(struct)]
+            lines.append('printf("%s %%zu 0\\n", sizeof(%s));' % (c, c))
+            for name, _ in struct._fields_:
+                field = getattr(struct, name)
+                wanted["%s.%s" % (c, name)] = [field.offset, field.size]
+                lines.append('printf("%s.%s %%zu %%zu\\n", offsetof(%s, %s), sizeof(((%s *)0)->%s));' % (c, name, c, name, c, name))
+        for count, value in (("PL_KINDS", len(_library.KINDS)), ("PL_FRAGMENTATION", len(_library.MOMENT_KINDS)),
+                             ("PL_PHASES", len(_library.PHASES)), ("PL_UNKNOWN", _library.UNKNOWN)):
+            wanted[count] = [value]
+            lines.append('printf("%s %%d 0\\n", (int)%s);' % (count, count))
+        lines += ["return 0; }"]
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
+            with open(source, "w") as out:
+                out.write("\n".join(lines) + "\n")
+            env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+            done = subprocess.run([compiler, "-std=c11", "-I", str(ROOT / "include"), source, "-o", program],
+                                  capture_output=True, text=True, env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = subprocess.run([program], capture_output=True, text=True, check=True, env=env).stdout
+        for line in said.splitlines():
+            name, first, second = line.split()
+            self.assertEqual(wanted.pop(name), [int(first), int(second)][:2 if "." in name else 1], name)
+        self.assertEqual(wanted, {})
+
+    def test_functions_are_the_headers(self):
+        header = (ROOT / "include" / "plimsoll" / "plimsoll.h").read_text()
+        for name, (_, arguments) in _library.FUNCTIONS.items():
+            at = header.index(" " + name + "(") if " " + name + "(" in header else header.index("*" + name + "(")
+            inside = header[header.index("(", at) + 1:header.index(")", at)]
+            count = 0 if inside.strip() == "void" else inside.count(",") + 1
+            self.assertEqual(count, len(arguments), name)
+
+    def test_names_are_the_librarys(self):
+        lib = _library.library()
+        self.assertEqual([lib.pl_kind_name(i).decode() for i in range(len(_library.KINDS))], list(_library.KINDS))
+        self.assertEqual([lib.pl_phase_name(i).decode() for i in range(len(_library.PHASES))], list(_library.PHASES))
+
+
+class Tables(unittest.TestCase):
+    def test_gpus(self):
+        rows = command("gpus", "--json")["gpus"]
+        self.assertEqual([(g.name, g.capacity_bytes, g.calibrated, g.fp16_tflops) for g in plimsoll.gpus()],
+                         [(r["name"], r["capacity_bytes"], r["calibrated"], r["fp16_tflops"]) for r in rows])
+        self.assertTrue(all(0 < g.usable_bytes <= g.capacity_bytes for g in plimsoll.gpus()))
+
+    def test_optimizers_and_estimators(self):
+        self.assertIn("adamw", plimsoll.optimizers())
+        names = {e.name: e for e in plimsoll.estimators()}
+        self.assertEqual(names["hybrid"].kind, "simulation")
+        self.assertEqual(names["horus"].kind, "formula")
+        self.assertFalse(names["random-forest"].needs_graph)
+
+
+class Errors(unittest.TestCase):
+    def test_a_truncated_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "cut.pt2")
+            with open(EXAMPLE, "rb") as whole, open(path, "wb") as out:
+                out.write(whole.read(1000))
+            with self.assertRaises(plimsoll.InputError) as caught:
+                plimsoll.estimate(path)
+            self.assertEqual(caught.exception.code, 3)
+            self.assertIn("cut.pt2", caught.exception.where)
+            self.assertIn(path, str(caught.exception))
+
+    def test_broken_json_has_a_place(self):
+        with self.assertRaises(plimsoll.InputError) as caught:
+            plimsoll.estimate(b'{"graph_module": {"graph": [1, 2')
+        self.assertGreater(caught.exception.position, 0)
+        self.assertIn("at byte %d: " % caught.exception.position, str(caught.exception))
+
+    def test_nowhere_and_folders(self):
+        for path in ("/no/such/model.pt2", tempfile.gettempdir()):
+            with self.assertRaises(plimsoll.InputError):
+                plimsoll.estimate(path)
+
+    def test_settings(self):
+        for wrong in (dict(gpu="h20"), dict(optimizer="adan"), dict(precision="fp12"), dict(loss="hinge"), dict(parallel="tp:4"),
+                      dict(batch=0), dict(batch="many"), dict(accumulate=4097), dict(alloc_conf="no_such:1"), dict(seq=4),
+                      dict(estimator="oracle"), dict(loss=len)):
+            with self.subTest(wrong), self.assertRaises(plimsoll.UsageError) as caught:
+                plimsoll.estimate(EXAMPLE, **wrong)
+            self.assertEqual(caught.exception.where, list(wrong)[0], caught.exception)
+        with self.assertRaises(plimsoll.UsageError):
+            plimsoll.estimate(12)
+
+    def test_a_limit_of_memory(self):
+        with self.assertRaises(plimsoll.Error):
+            plimsoll.load(EXAMPLE, memory_limit=4096)
+
+    def test_they_can_be_pickled(self):
+        import pickle
+        again = pickle.loads(pickle.dumps(plimsoll.InputError("bad", "file", 3)))
+        self.assertEqual((str(again), again.position), ("file: at byte 3: bad", 3))
+
+
+class Threads(unittest.TestCase):
+    def test_one_model_many_threads(self):
+        model = plimsoll.load(EXAMPLE)
+        batches, peaks = [1, 8, 32, 64, 128, 256], {}
+
+        def ask(batch):
+            peaks[batch] = model.estimate(batch=batch).peak_bytes
+
+        threads = [threading.Thread(target=ask, args=(b,)) for b in batches]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(peaks, {b: model.estimate(batch=b).peak_bytes for b in batches})

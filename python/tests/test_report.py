@@ -1,0 +1,181 @@
+"""Reports: the command's figures, text, notebooks' cards, files; fits and max_batch on files. Without PyTorch."""
+import os
+import pickle
+import tempfile
+import unittest
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import plimsoll
+from common import EXAMPLE, command
+
+
+class Figures(unittest.TestCase):
+    def test_they_are_the_commands(self):
+        told = command("estimate", EXAMPLE, "--batch", "16", "--gpu", "t4", "--precision", "amp-fp16", "--optimizer", "sgd-momentum",
+                       "--json")
+        report = plimsoll.estimate(EXAMPLE, batch=16, gpu="t4", precision="amp-fp16", optimizer="sgd-momentum")
+        said = dict(report.json)
+        self.assertEqual(said.pop("via"), "file")
+        for j in (said, told):
+            j.pop("elapsed_us")
+        self.assertEqual(said, told)
+        for name, value in told["memory"].items():
+            self.assertEqual(getattr(report, name), value, name)
+        self.assertEqual(sum(report.breakdown.values()), report.peak_bytes)
+        self.assertLessEqual(report.low_bytes, report.peak_bytes)
+        self.assertEqual((report.batch, report.parameters, report.fits), (16, 11689512, True))
+
+    def test_bytes_and_paths_are_alike(self):
+        from pathlib import Path
+        content = Path(EXAMPLE).read_bytes()
+        peaks = {plimsoll.estimate(m).peak_bytes for m in (EXAMPLE, Path(EXAMPLE), content, bytearray(content), memoryview(content))}
+        self.assertEqual(len(peaks), 1)
+
+    def test_every_setting_arrives(self):
+        plain = plimsoll.estimate(EXAMPLE)
+        for setting in (dict(batch=33), dict(precision="amp-bf16"), dict(optimizer="sgd"), dict(gpu="t4"), dict(channels_last=True),
+                        dict(parallel="ddp:8"), dict(loss="mse"), dict(alloc_conf="expandable_segments:True"),
+                        dict(estimator="horus"), dict(cudnn_benchmark=True)):
+            with self.subTest(setting):
+                report = plimsoll.estimate(EXAMPLE, **setting)
+                self.assertNotEqual((report.peak_bytes, report.allocated_bytes), (plain.peak_bytes, plain.allocated_bytes))
+        self.assertEqual(plimsoll.estimate(EXAMPLE, precision="AMP-BF16", gpu="T4").settings["gpu"], "T4")
+
+    def test_an_estimator_without_a_timeline(self):
+        report = plimsoll.estimate(EXAMPLE, estimator="horus")
+        self.assertIsNone(report.timeline)
+        self.assertIn("as estimator horus has it", str(report))
+        self.assertNotIn("<svg", report._repr_html_())
+        with self.assertRaises(plimsoll.UsageError):
+            report.save_timeline("t.svg")
+
+    def test_what_is_alive(self):
+        report = plimsoll.estimate(EXAMPLE)
+        in_allocator = sum(report.breakdown[k] for k in list(report.breakdown)[:7])
+        bytes_asked_for = sum(a.bytes for a in report.alive)  # the allocator rounds them up
+        self.assertLessEqual(bytes_asked_for, in_allocator)
+        self.assertGreater(bytes_asked_for, 0.97 * in_allocator)
+        self.assertEqual(report.alive, sorted(report.alive, key=lambda a: -a.bytes))
+
+
+class Text(unittest.TestCase):
+    def test_it_is_the_commands(self):
+        report = plimsoll.estimate(EXAMPLE, gpu="a100-40gb")
+        told = command("estimate", EXAMPLE, "--gpu", "a100-40gb")
+        self.assertEqual(repr(report).split("\n\n")[1:], told.rstrip("\n").split("\n\n")[1:])
+        self.assertIn("resnet18: 11.7 M parameters", repr(report))
+
+    def test_too_small_a_card(self):
+        report = plimsoll.estimate(EXAMPLE, gpu="t4", batch=4000)
+        self.assertFalse(report.fits)
+        self.assertLess(report.headroom_bytes, 0)
+        self.assertIn("does not fit NVIDIA T4", str(report))
+
+    def test_names_are_cleaned(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a\x1b[31m<b>&.pt2")
+            with open(EXAMPLE, "rb") as whole, open(path, "wb") as out:
+                out.write(whole.read())
+            report = plimsoll.estimate(path)
+        self.assertNotIn("\x1b", str(report))
+        for markup in (report._repr_html_(), report.timeline_svg()):
+            self.assertNotIn("<b>", markup)
+            self.assertNotIn("\x1b", markup)
+            self.assertIn("&#60;b&#62;&#38;", markup)
+
+
+class Pictures(unittest.TestCase):
+    def test_the_card_is_well_formed(self):
+        report = plimsoll.estimate(EXAMPLE, gpu="t4", batch=320)
+        html = report._repr_html_()
+        root = ElementTree.fromstring(html)  # it is XML too
+        self.assertEqual(root.tag, "div")
+        svg = "{http://www.w3.org/2000/svg}"
+        self.assertEqual(len(root.findall(".//%ssvg" % svg)), 1)
+        seen = "".join(root.itertext())
+        for words in ("at the peak", "activations", "NVIDIA T4 holds 15.00 GiB", "step 3", "warning: "):
+            self.assertIn(words, seen)
+        self.assertLess(len(html), 400000)
+        HTMLParser().feed(html)
+
+    def test_the_picture_shows_the_peak(self):
+        report = plimsoll.estimate(EXAMPLE, batch=64)
+        root = ElementTree.fromstring(report.timeline_svg())
+        texts = ["".join(t.itertext()) for t in root.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertTrue(any(t.startswith("peak %.2f GiB" % (report.peak_bytes / 2**30)) for t in texts), texts)
+        dot = root.find("{http://www.w3.org/2000/svg}circle")
+        line = [p for p in root.iter("{http://www.w3.org/2000/svg}path") if p.get("stroke-width") == "1.8"][0]
+        highest = min(float(part.split("H")[0]) for part in line.get("d").replace("M", "V").split("V")[2:])
+        self.assertAlmostEqual(float(dot.get("cy")), highest, delta=0.2)
+
+    def test_the_numbers_are_the_commands(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ours, theirs = os.path.join(folder, "a.csv"), os.path.join(folder, "b.csv")
+            report = plimsoll.estimate(EXAMPLE)
+            report.save_timeline(ours)
+            command("estimate", EXAMPLE, "--timeline", theirs)
+            with open(ours, "rb") as a, open(theirs, "rb") as b:
+                self.assertTrue(a.read() == b.read())
+            report.save_timeline(os.path.join(folder, "t.svg"))
+            self.assertGreater(os.path.getsize(os.path.join(folder, "t.svg")), 10000)
+            with self.assertRaises(plimsoll.UsageError):
+                report.save_timeline(os.path.join(folder, "t.png"))
+        self.assertEqual(max(m.reserved for m in report.timeline), report.reserved_bytes)
+        self.assertEqual(max(m.allocated for m in report.timeline), report.allocated_bytes)
+
+    def test_a_pickled_report_is_whole(self):
+        report = plimsoll.estimate(EXAMPLE, batch=4)
+        again = pickle.loads(pickle.dumps(report))
+        self.assertEqual(repr(again), repr(report))
+        self.assertEqual(again.timeline, report.timeline)
+        self.assertEqual(again._repr_html_(), report._repr_html_())
+
+
+class Decisions(unittest.TestCase):
+    def test_fits_is_a_condition(self):
+        self.assertTrue(plimsoll.fits(EXAMPLE, gpu="h200"))
+        no = plimsoll.fits(EXAMPLE, gpu="t4", batch=4000)
+        self.assertFalse(no)
+        self.assertFalse(no.report.fits)
+        self.assertIn("does not fit NVIDIA T4", repr(no))
+
+    def test_the_largest_batch(self):
+        best = plimsoll.max_batch(EXAMPLE, gpu="t4")
+        self.assertEqual(best.batch, command("fit", EXAMPLE, "--gpu", "t4", "--json")["largest"]["batch"])
+        self.assertEqual(best.report.batch, best.batch)
+        self.assertEqual(best.high_bytes, best.report.high_bytes)
+        self.assertTrue(plimsoll.fits(EXAMPLE, gpu="t4", batch=int(best)))
+        self.assertFalse(plimsoll.fits(EXAMPLE, gpu="t4", batch=best.batch + 1))
+        self.assertIn("largest batch %d" % best.batch, repr(best))
+
+    def test_up_to_the_most(self):
+        best = plimsoll.max_batch(EXAMPLE, gpu="t4", most=8)
+        self.assertEqual((best.batch, best.high_bytes_above), (8, None))
+
+    def test_searching_with_few_questions(self):
+        """What max_batch does where every batch is a capture: any line, and one with steps in it."""
+        from plimsoll import _api
+
+        class Said:
+            def __init__(self, high, room):
+                self.peak_bytes = self.high_bytes = high
+                self.fits, self.via, self.warnings = high <= room, "trace", []
+                self.gpu = type("Gpu", (), dict(usable_bytes=room, title="card"))()
+
+        for first in (1, 4, 1000):
+            for base, each, room in ((600, 7, 10000), (600, 1, 10000), (10, 3000, 10000), (9990, 11, 10000), (20000, 1, 10000)):
+                for steps in (1, 64):
+                    asked = []
+
+                    def ask(batch):
+                        asked.append(batch)
+                        return Said((base + each * batch) // steps * steps, room)
+
+                    best = _api._search(ask, first, 65536)
+                    wanted = max([b for b in range(1, 12000) if (base + each * b) // steps * steps <= room], default=0)
+                    self.assertEqual(best.batch, wanted, (first, base, each, steps))
+                    self.assertLessEqual(len(asked), 26)
+                    self.assertEqual(len(asked), len(set(asked)))
+                    if steps == 1:
+                        self.assertLessEqual(len(asked), 12, (first, base, each))

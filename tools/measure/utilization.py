@@ -1,0 +1,846 @@
+"""Measures step time, performance counters and power of training jobs on one card: alone, and two at a time.
+
+    utilization.py alone --budget 530 --out $OUT/utilization.jsonl [--start K] [--skip-done FILE ...]
+    utilization.py pairs --budget 530 --out $OUT/pairs.jsonl [--mps]
+    utilization.py alone|pairs --cpu-dry-run 3             # the loop of that many jobs on the CPU at batch 2; no card
+    utilization.py alone --meta-dry-run 30                 # the same on tensors without values, quickly
+
+alone: a forked process a job, one after the other on the card (the next one builds its model, on the CPU, once the window of the one
+before it is over).  pairs: a process for each job of the pool, alive throughout; each alone first, then two together.  The loop is
+that of jobs.py.  Models have no values until they are on the card, so building takes little time.  Jobs: utilization_jobs.py;
+fields: README.md."""
+import argparse
+import ctypes
+import json
+import math
+import os
+import re
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # keeps CUDA out of the parent, which forks
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from common import Budget, process_bytes  # noqa: E402
+
+WARM_STEPS, WARM_S = 3, 0.5
+WINDOW_S = 1.35
+PAIR_WARM_S, PAIR_WINDOW_S = 0.35, 2.05
+
+
+def say(*a):
+    print(*a, flush=True)
+
+
+# ---- the card's counters ----
+
+class Metric(ctypes.Structure):  # nvmlGpmMetric_t
+    _fields_ = [("id", ctypes.c_uint), ("rc", ctypes.c_int), ("value", ctypes.c_double), ("short", ctypes.c_char_p), ("long", ctypes.c_char_p), ("unit", ctypes.c_char_p)]
+
+
+class MetricsGet(ctypes.Structure):  # nvmlGpmMetricsGet_t; drivers differ in how many metrics it has room for
+    _fields_ = [("version", ctypes.c_uint), ("count", ctypes.c_uint), ("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("metrics", Metric * 512)]
+
+
+METRICS = {1: "gract", 2: "smact", 3: "smocc", 4: "int", 5: "tensor", 10: "drama", 12: "fp32a", 13: "fp16a", 20: "pcie_tx", 21: "pcie_rx"}
+
+
+class Memory(ctypes.Structure):  # nvmlMemory_t
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+class Card:
+    """Counters of card 0 between begin() and end()."""
+
+    def __init__(self):
+        self.lib = ctypes.CDLL("libnvidia-ml.so.1")
+        self.dev, self.a, self.b = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        self._must("nvmlInit_v2")
+        self._must("nvmlDeviceGetHandleByIndex_v2", 0, ctypes.byref(self.dev))
+        for s in (self.a, self.b):
+            self._must("nvmlGpmSampleAlloc", ctypes.byref(s))
+
+    def _must(self, name, *args):
+        rc = getattr(self.lib, name)(*args)
+        if rc:
+            raise OSError("%s: %d" % (name, rc))
+
+    def read(self, name, kind, *args):
+        """One number, or None where the driver has none."""
+        v = kind()
+        return v.value if getattr(self.lib, name)(self.dev, *args, ctypes.byref(v)) == 0 else None
+
+    def energy(self):
+        return self.read("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong)  # mJ
+
+    def text(self, name, *args):
+        buf = ctypes.create_string_buffer(96)
+        return buf.value.decode() if getattr(self.lib, name)(*args, buf, 96) == 0 else None
+
+    def begin(self):
+        self._must("nvmlGpmSampleGet", self.dev, self.a)
+        self.e0, self.t0 = self.energy(), time.perf_counter()
+
+    def end(self):
+        e1, t1 = self.energy(), time.perf_counter()
+        self._must("nvmlGpmSampleGet", self.dev, self.b)
+        get = MetricsGet(version=1, count=len(METRICS), a=self.a, b=self.b)
+        for i, m in enumerate(METRICS):
+            get.metrics[i].id = m
+        self._must("nvmlGpmMetricsGet", ctypes.byref(get))
+        out = {}
+        for i, name in enumerate(METRICS.values()):
+            m = get.metrics[i]
+            if m.rc == 0 and math.isfinite(m.value):
+                out[name] = round(m.value, 3)
+        now = self.read("nvmlDeviceGetPowerUsage", ctypes.c_uint)  # mW
+        out["power_w"] = round((e1 - self.e0) / 1e3 / (t1 - self.t0), 1) if e1 and self.e0 else now / 1e3 if now else None
+        out["sm_mhz"] = self.read("nvmlDeviceGetClockInfo", ctypes.c_uint, 1)
+        out["mem_mhz"] = self.read("nvmlDeviceGetClockInfo", ctypes.c_uint, 2)
+        out["celsius"] = self.read("nvmlDeviceGetTemperature", ctypes.c_uint, 0)
+        out["clock_reasons"] = self.read("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong)
+        return out
+
+
+# ---- a job ----
+
+class without_values:
+    """Parameters made inside have no storage; buffers do (position tables, indices: they are read)."""
+
+    def __enter__(self):
+        import torch
+        self.old = old = torch.nn.Module.register_parameter
+
+        def register(module, name, param):
+            old(module, name, param)
+            p = module._parameters.get(name)
+            if p is not None and not p.is_meta:
+                new = type(p)(p.detach().to("meta"), requires_grad=p.requires_grad)
+                new.__dict__.update(p.__dict__)
+                module._parameters[name] = new
+
+        torch.nn.Module.register_parameter = register
+
+    def __exit__(self, *a):
+        import torch
+        torch.nn.Module.register_parameter = self.old
+
+
+def language(job):
+    import transformers
+    from build import language_inputs
+    config = dict(job["config"])
+    config = transformers.CONFIG_MAPPING[config.pop("model_type")].from_dict(config)
+    config.use_cache = False
+    cls = getattr(transformers, job["auto"])
+    model = cls.from_config(config) if job["auto"].startswith("Auto") else cls(config)
+    if job.get("checkpoint"):
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model, language_inputs(job, config)
+
+
+def plain(job):
+    """The model with its values, on the CPU, and its inputs."""
+    import torch
+    import build
+    import synthetic
+    if job["model"]["kind"] in synthetic.KINDS:
+        model = synthetic.build(job)
+        inputs = model.inputs
+    elif job["model"]["kind"] == "transformers" and "settings" not in job["model"]:
+        model, inputs = language(job)
+    else:
+        model, inputs = build.build(job)
+    if job.get("samples"):
+        def inputs(batch):
+            return [("input_values", torch.zeros(batch, job["samples"]), "normal"), ("labels", torch.randint(0, model.config.num_labels, (batch,)), "int")]
+    model = synthetic.adapt(job, model.train())
+    return model.to(torch.bfloat16) if job["precision"] == "bf16" else model, inputs
+
+
+def materialise(job, model, device):
+    """The model on the device with small random values; buffers, shared and flattened parameters as they were."""
+    import torch
+    if device == "meta" or not any(p.is_meta for p in model.parameters()):
+        return model.to(device)
+    places = {}
+    for m in model.modules():
+        for name, p in m._parameters.items():
+            if p is not None:
+                places.setdefault(id(p), []).append((m, name))
+    buffers = [(m, n, b) for m in model.modules() for n, b in m._buffers.items() if b is not None]
+    embeddings = {id(m._parameters["weight"]) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
+    kinds = {(id(m), n): key in embeddings for key, ps in places.items() for m, n in ps}
+    model.to_empty(device=device)
+    for first, *more in places.values():
+        m, name = first
+        p = m._parameters[name]
+        for o, n in more:
+            o._parameters[n] = p
+        with torch.no_grad():
+            if p.dim() < 2:
+                p.fill_(0.0 if "bias" in name else 1.0)
+            elif job["source"] == "transformers" or kinds[id(m), name]:
+                p.normal_(0, 0.02)
+            else:
+                bound = 1 / math.sqrt(max(1, p.numel() // p.shape[0]))
+                p.uniform_(-bound, bound)
+    for m, n, b in buffers:
+        if not b.is_meta:
+            m._buffers[n].copy_(b)
+        elif n == "running_var":
+            m._buffers[n].fill_(1)
+        else:
+            m._buffers[n].zero_()
+    for m in model.modules():
+        if isinstance(m, torch.nn.RNNBase):
+            m._init_flat_weights()
+    return model
+
+
+class Training:
+    """A job's loop.  Building touches no card; place() does."""
+
+    def __init__(self, job, size=None):
+        import torch
+        self.job, self.size, self.how = job, size or job["batch"], "empty"
+        torch.manual_seed(0)
+        try:
+            with without_values():
+                self.model, inputs = plain(job)
+        except Exception as e:  # a model that reads its parameters while it is built
+            self.how = "values: " + repr(e)[:120]
+            self.model, inputs = plain(job)
+        self.host = inputs(self.size)
+        self.params = sum(p.numel() for p in self.model.parameters())
+        self.trainable = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
+
+    def place(self, device):
+        import torch
+        from build import optimizer
+        job, precision = self.job, self.job["precision"]
+        self.device = device
+        tf32 = precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32 or job.get("cudnn_tf32", True)
+        torch.backends.cudnn.benchmark = bool(job.get("cudnn_benchmark"))
+        self.model = materialise(job, self.model, device)
+        if job.get("channels_last"):
+            self.model = self.model.to(memory_format=torch.channels_last)
+        self.opt = optimizer({"sgd-momentum-fused": "sgd-fused"}.get(job["optimizer"], job["optimizer"]), self.model.parameters())
+        self.amp = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(precision)
+        self.scaler = torch.amp.GradScaler(device) if precision == "amp-fp16" else None
+        self.turns = job.get("accumulate", 1)
+
+    def copy(self):
+        return {n: t.to(self.device, copy=self.device != "cuda") for n, t, _ in self.host}
+
+    def loss(self, batch):
+        import synthetic
+        from build import call
+        if self.job["model"]["kind"] in synthetic.KINDS:
+            return synthetic.loss(self.model(batch["x"]), batch["y"])
+        return call(self.job, self.model, batch)
+
+    def compute(self, batch):
+        """Forward, loss, backward of a batch on the card."""
+        import torch
+        for n, _, kind in self.host:
+            if kind == "normal":
+                batch[n].normal_()
+        for n, _, kind in self.host:
+            if kind != "int" and self.job["precision"] == "bf16":
+                batch[n] = batch[n].to(torch.bfloat16)
+            if self.job.get("channels_last") and batch[n].dim() == 4:
+                batch[n] = batch[n].to(memory_format=torch.channels_last)
+        if self.amp:
+            with torch.autocast(self.device, dtype=self.amp):
+                loss = self.loss(batch)
+        else:
+            loss = self.loss(batch)
+        (self.scaler.scale(loss) if self.scaler else loss).backward()
+
+    def update(self):
+        if self.scaler:
+            self.scaler.step(self.opt)
+            self.scaler.update()
+        else:
+            self.opt.step()
+
+    def step(self, mark=None):
+        """One step.  mark() when the first copy is over: it waits for all that was issued before."""
+        self.opt.zero_grad(set_to_none=True)
+        for turn in range(self.turns):
+            batch = self.copy()
+            if mark and turn == 0:
+                mark()
+            self.compute(batch)
+        self.update()
+
+    def sync(self):
+        if self.device == "cuda":
+            import torch
+            torch.cuda.synchronize()
+
+    def warm(self, steps=WARM_STEPS, seconds=WARM_S):
+        t, n = time.perf_counter(), 0
+        while n < steps or time.perf_counter() - t < seconds:
+            self.step()
+            n += 1
+            if n <= steps or n % 8 == 0:
+                self.sync()
+        self.sync()
+        return (time.perf_counter() - t) / n
+
+    def host_times(self, times=4):
+        """Milliseconds of a copy with the card idle, and of issuing the rest of a step: medians."""
+        copy, issue = [], []
+        for _ in range(times):
+            self.sync()
+            a = time.perf_counter()
+            batches = [self.copy() for _ in range(self.turns)]
+            b = time.perf_counter()
+            self.opt.zero_grad(set_to_none=True)
+            for batch in batches:
+                self.compute(batch)
+            self.update()
+            c = time.perf_counter()
+            del batches, batch
+            copy.append(b - a)
+            issue.append(c - b)
+        self.sync()
+        return 1e3 * statistics.median(copy), 1e3 * statistics.median(issue)
+
+
+def kernels(training):
+    """What one step launches: counts, the kernels' time in ms, and the ten that take most."""
+    import torch
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA]) as prof:
+        training.step()
+        torch.cuda.synchronize()
+    by, launches, copies = {}, 0, 0
+    for e in prof.profiler.kineto_results.events():
+        if e.device_type() != DeviceType.CUDA:
+            continue
+        name, us = e.name(), e.duration_ns() / 1e3
+        if name.startswith(("Memcpy", "Memset")):
+            copies += 1
+            continue
+        if name.startswith(("ProfilerStep", "gpu_", "Activity Buffer")):
+            continue
+        launches += 1
+        cell = by.setdefault(name, [0, 0.0])
+        cell[0] += 1
+        cell[1] += us
+    top = sorted(by.items(), key=lambda kv: -kv[1][1])[:10]
+    short = lambda n: re.sub(r"^void |at::native::|\(anonymous namespace\)::|<unnamed>::|cutlass::", "", n)[:90]  # noqa: E731
+    return dict(launches=launches, copies=copies, kernel_ms=round(sum(c[1] for c in by.values()) / 1e3, 4), top=[[short(n), c[0], round(c[1], 1)] for n, c in top])
+
+
+def flops(training):
+    from torch.utils.flop_counter import FlopCounterMode
+    with FlopCounterMode(display=False) as mode:
+        training.opt.zero_grad(set_to_none=True)
+        for _ in range(training.turns):
+            training.compute(training.copy())
+    return mode.get_total_flops()
+
+
+def rounded(d):
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in d.items()}
+
+
+def measure(training, over, tail):
+    """A placed job's window.  over(): called when it is past."""
+    import torch
+    res = dict(params=training.params, trainable=training.trainable, built=training.how)
+    card = Card() if training.device == "cuda" else None
+    guess = training.warm(*((1, 0) if training.device == "meta" else (WARM_STEPS, WARM_S)))
+    if card:
+        res.update(peak_allocated=torch.cuda.max_memory_allocated(), peak_reserved=torch.cuda.max_memory_reserved())
+    copy_ms, host_ms = training.host_times(4 if guess < 0.1 else 2)
+    scale = training.scaler.get_scale() if training.scaler else None
+    if not card:
+        over()
+        return dict(res, step_ms=1e3 * guess, copy_ms=copy_ms, host_ms=host_ms)
+    training.step()  # nothing has run since host_times
+    torch.cuda.synchronize()
+    card.begin()
+    t, n = time.perf_counter(), 0
+    while True:
+        training.step()
+        n += 1
+        if time.perf_counter() - t >= WINDOW_S:
+            break
+    torch.cuda.synchronize()
+    wall = time.perf_counter() - t
+    res.update(step_ms=1e3 * wall / n, steps=n, **card.end())
+    over()
+    res.update(copy_ms=copy_ms, host_ms=host_ms, nvml=process_bytes(), retries=torch.cuda.memory_stats().get("num_alloc_retries", 0))
+    if scale is not None:
+        res["scale"] = [scale, training.scaler.get_scale()]  # unequal: steps of the window left out the optimizer
+    for name, f in (("launches", kernels), ("flops", flops)):
+        if name in tail:
+            t = time.perf_counter()
+            try:
+                got = f(training)
+                res.update(got if isinstance(got, dict) else dict(flops_per_step=got))
+            except Exception as e:
+                res[name + "_error"] = repr(e)[:200]
+            res[name + "_s"] = time.perf_counter() - t
+    return res
+
+
+def shrunk(job, device):
+    """For the CPU: small, in fp32.  Without values not every optimizer runs."""
+    job = dict(job, precision="fp32", channels_last=False)
+    if device == "meta":
+        job["optimizer"] = "sgd"
+    if "seq" in job:
+        job["seq"] = min(job["seq"], 32)
+    if job.get("samples"):
+        job["samples"] = 16000
+    return job
+
+
+def stored(job, training=None):
+    out = {k: v for k, v in job.items() if k not in ("gb", "pool")}
+    if training is not None and hasattr(training.model, "config") and "config" not in out:
+        out["config"] = training.model.config.to_dict()
+    return out
+
+
+def versions(device):
+    import torch
+    import torchvision
+    import transformers
+    out = dict(date=time.strftime("%Y-%m-%d"), python=sys.version.split()[0], torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version() if device == "cuda" else None,
+               torchvision=torchvision.__version__, transformers=transformers.__version__, cores=os.cpu_count())
+    if device == "cuda":
+        card = Card()
+        out.update(card=card.text("nvmlDeviceGetName", card.dev), driver=card.text("nvmlSystemGetDriverVersion"), sm_max_mhz=card.read("nvmlDeviceGetMaxClockInfo", ctypes.c_uint, 1),
+                   mem_max_mhz=card.read("nvmlDeviceGetMaxClockInfo", ctypes.c_uint, 2), power_limit_w=(card.read("nvmlDeviceGetEnforcedPowerLimit", ctypes.c_uint) or 0) / 1e3)
+    with open("/proc/cpuinfo") as f:
+        out["cpu"] = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), None)
+    return out
+
+
+# ---- processes ----
+
+class Child:
+    """A forked process that serves requests: JSON lines over two pipes."""
+    ends = set()  # this side's ends of all of them, which no other child may keep open
+
+    def __init__(self, job, main):
+        self.job, self.started = job, time.time()
+        down, up = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                for end in Child.ends | {down[1], up[0]}:
+                    os.close(end)
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, 1)
+                os.dup2(null, 2)
+                if job.get("alloc_conf"):
+                    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = job["alloc_conf"]
+                out = os.fdopen(up[1], "w")
+
+                def send(**what):
+                    out.write(json.dumps(what, separators=(",", ":")) + "\n")
+                    out.flush()
+
+                try:
+                    main(job, os.fdopen(down[0]), send)
+                except Exception as e:
+                    send(error="".join(traceback.format_exception_only(type(e), e)).strip()[-600:], where=traceback.format_exc()[-900:])
+            finally:
+                os._exit(0)
+        os.close(down[0])
+        os.close(up[1])
+        self.down, self.up, self.rest, self.open = down[1], up[0], b"", True
+        Child.ends |= {self.down, self.up}
+
+    def tell(self, **what):
+        try:
+            os.write(self.down, (json.dumps(what) + "\n").encode())
+        except (OSError, TypeError):  # it has ended; hear() says so
+            pass
+
+    def hear(self, seconds):
+        """The next message; None when there is none in that time, {"gone": true} when the process has ended."""
+        end = time.time() + seconds
+        while b"\n" not in self.rest:
+            left = end - time.time()
+            if left <= 0 or not select.select([self.up], [], [], left)[0]:
+                return None
+            got = os.read(self.up, 1 << 20)
+            if not got:
+                return dict(gone=True)
+            self.rest += got
+        line, _, self.rest = self.rest.partition(b"\n")
+        return json.loads(line)
+
+    def release(self):
+        """Closes the way down: a child that waits for a request ends."""
+        if self.down is not None:
+            Child.ends.discard(self.down)
+            os.close(self.down)
+            self.down = None
+
+    def end(self, seconds=0.0):
+        """Waits for the process; ends it after that time."""
+        if not self.open:
+            return
+        self.release()
+        self.open, until = False, time.time() + seconds
+        while True:
+            pid, _ = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.time() > until:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                break
+            time.sleep(0.002)
+        Child.ends.discard(self.up)
+        os.close(self.up)
+
+
+def prepare(job, device):
+    import torch
+    torch.set_num_threads(2)
+    return Training(job) if device == "cuda" else Training(shrunk(job, device), 2)
+
+
+def alone_child(device, tail):
+    def main(job, requests, send):
+        training = prepare(job, device)
+        send(built=True)
+        request = json.loads(requests.readline() or "{}")  # the card is free
+        if not request:
+            return
+        t = time.perf_counter()
+        training.place(device)
+        training.sync()
+        placed = time.perf_counter() - t
+        res = measure(training, lambda: send(over=True), request["tail"])
+        res.update(place_s=placed, seconds=time.perf_counter() - t)
+        send(job=stored(job, training), result=rounded(res))
+    return main
+
+
+def imports():
+    """Once, before the forks."""
+    import torch
+    import torch.utils.checkpoint  # noqa: F401
+    import torchvision  # noqa: F401
+    import transformers  # noqa: F401
+    import transformers.modeling_utils  # noqa: F401
+    import build  # noqa: F401
+    import synthetic  # noqa: F401
+    from torch.profiler import profile  # noqa: F401
+    from torch.utils.flop_counter import FlopCounterMode  # noqa: F401
+    torch.set_num_threads(1)
+    assert not torch.cuda.is_initialized()
+
+
+def ask_versions(device, path):
+    child = Child({}, lambda job, requests, send: send(versions=versions(device)))
+    got = child.hear(60) or {}
+    child.end(10)
+    if "versions" in got:
+        with open(path, "w") as f:
+            json.dump(got["versions"], f, indent=1)
+    say("machine:", json.dumps(got))
+    return "versions" in got
+
+
+def done_ids(files):
+    return {row["job"]["id"] for path in files for row in map(json.loads, open(path)) if "job" in row}
+
+
+def alone(a, device):
+    import utilization_jobs
+    todo = utilization_jobs.load()[a.start:]
+    skip = done_ids(a.skip_done)
+    todo = [j for j in todo if j["id"] not in skip and (not a.only or any(o in j["id"] for o in a.only.split(",")))]
+    if device != "cuda":
+        todo = todo[:a.cpu_dry_run or a.meta_dry_run]
+    budget, tail = Budget(a.budget), [t for t in a.tail.split(",") if t]
+    imports()
+    if not ask_versions(device, a.out + ".versions.json"):
+        return 1
+    out, spent, taken, n, bad = open(a.out, "a"), {t: [] for t in tail}, [], 0, 0
+    start, nxt = time.time(), None
+    for i, job in enumerate(todo):
+        if budget.left() < 5 or (taken and budget.left() < 1.6 * statistics.median(taken) + 1):
+            say("budget spent: %d jobs not started" % (len(todo) - i))
+            break
+        child, nxt, began = nxt or Child(job, alone_child(device, tail)), None, time.time()
+        child.tell(tail=tail)
+        row, limit = None, min(a.timeout, max(3.0, budget.left() - 1.0))
+        while row is None:
+            got = child.hear(max(0.01, limit - (time.time() - began)))
+            if got is None or got.get("gone"):
+                row = dict(job=stored(job), error="timed out" if got is None else "the process ended early")
+            elif "error" in got:
+                row = dict(job=stored(job), **got)
+            elif "result" in got:
+                row = got
+            elif "over" in got and i + 1 < len(todo):
+                nxt = Child(todo[i + 1], alone_child(device, tail))
+        child.end(5 if "result" in row else 0.2)
+        if nxt is None and i + 1 < len(todo) and "error" in row:
+            nxt = Child(todo[i + 1], alone_child(device, tail))
+        out.write(json.dumps(row, separators=(",", ":")) + "\n")
+        out.flush()
+        taken.append(time.time() - began)
+        n += 1
+        res = row.get("result", {})
+        for t in list(tail):
+            if t + "_s" in res:
+                spent[t].append(res[t + "_s"])
+                if len(spent[t]) == 8 and statistics.median(spent[t]) > 0.5 and not a.keep_tail:
+                    tail.remove(t)
+                    say("%s: %.2f s a job, left out from here" % (t, statistics.median(spent[t])))
+        if "error" in row:
+            bad += 1
+            say("%d FAILED %s %s" % (a.start + i, job["id"], row["error"].strip()[-300:].replace("\n", " ")))
+        else:
+            say("%d %s %.2f s: step %.2f host %.2f copy %.2f ms, kernels %s in %s ms, smact %s smocc %s drama %s tensor %s, %s W %s MHz, tail %s, built %s"
+                % (a.start + i, job["id"], taken[-1], res["step_ms"], res["host_ms"], res["copy_ms"], res.get("launches"), res.get("kernel_ms"), res.get("smact"), res.get("smocc"), res.get("drama"),
+                   res.get("tensor"), res.get("power_w"), res.get("sm_mhz"), res.get("launches_s"), res["built"]))
+    if nxt:
+        nxt.end(0.2)
+    say("%d jobs, %d failed, %.1f a minute" % (n, bad, 60 * n / max(1e-9, time.time() - start)))
+    return 0
+
+
+# ---- pairs ----
+
+def pool_child(device):
+    """A job that runs when told: {"t0", "t1"} on the clock all processes share."""
+    def main(job, requests, send):
+        training = prepare(job, device)
+        send(built=True)
+        for line in requests:
+            request = json.loads(line)
+            if request.get("place"):
+                training.place(device)
+                training.warm(WARM_STEPS, 0.2)
+                import torch
+                memory = {} if device == "cpu" else dict(peak_allocated=torch.cuda.max_memory_allocated(), peak_reserved=torch.cuda.max_memory_reserved())
+                send(ready=dict(memory, nvml=None if device == "cpu" else process_bytes(), params=training.params), job=stored(job, training))
+                continue
+            times = []
+            while sum(t >= request["t0"] for t in times[-2:]) < 2 or times[-1] < request["t1"]:
+                training.step(lambda: times.append(time.monotonic()))
+            training.sync()
+            times = [t for t in times if t >= request["t0"]]
+            inside = [t for t in times if t <= request["t1"]]
+            if len(inside) < 2:
+                inside = times[:2]  # a step longer than half the window: the one that began in it
+            n = len(inside) - 1
+            send(steps=n, step_ms=round(1e3 * (inside[-1] - inside[0]) / n, 4) if n > 0 else None)
+    return main
+
+
+def start_mps(folder):
+    """Whether MPS runs; children forked afterwards use it."""
+    for name in ("PIPE", "LOG"):
+        path = os.path.join(folder, name.lower())
+        os.makedirs(path, exist_ok=True)
+        os.environ["CUDA_MPS_%s_DIRECTORY" % name] = path
+    try:
+        r = subprocess.run(["nvidia-cuda-mps-control", "-d"], capture_output=True, text=True, timeout=20)
+        say("nvidia-cuda-mps-control -d:", r.returncode, (r.stdout + r.stderr).strip()[-300:])
+        if r.returncode:
+            return False
+
+        def probe(job, requests, send):
+            import torch
+            torch.zeros(1, device="cuda")
+            send(servers=mps_control("get_server_list"))
+
+        child = Child({}, probe)
+        got = child.hear(30)
+        child.end(2)
+        say("MPS probe:", got)
+        return bool(got and (got.get("servers") or "").strip())
+    except (OSError, subprocess.SubprocessError) as e:
+        say("MPS:", repr(e))
+        return False
+
+
+def mps_control(command):
+    return subprocess.run(["nvidia-cuda-mps-control"], input=command + "\n", capture_output=True, text=True, timeout=20).stdout
+
+
+def pairs(a, device):
+    import utilization_jobs
+    pool = sorted((j for j in utilization_jobs.load() if "pool" in j), key=lambda j: j["pool"])
+    budget, window, warm = Budget(a.budget), PAIR_WINDOW_S, PAIR_WARM_S
+    if device == "cpu":
+        pool, window = [j for j in pool if j["source"] == "synthetic"][:a.cpu_dry_run], 1.0
+    twins = [dict(pool[i], id=pool[i]["id"] + "#2") for i in range(0, len(pool), 8)]
+    imports()
+    mode = "slices"
+    with tempfile.TemporaryDirectory() as folder:
+        if a.mps and device == "cuda":
+            if not start_mps(folder):
+                say("MPS does not run here")
+                mps_stop()
+                return 2
+            mode = "mps"
+        children = []
+        try:
+            children = [Child(j, pool_child(device)) for j in pool + twins]
+            return run_pairs(a, device, mode, children, len(pool), budget, warm, window)
+        finally:
+            for c in children:
+                c.release()
+            for c in children:
+                c.end(3)
+            if mode == "mps":
+                mps_stop()
+
+
+def mps_stop():
+    try:
+        mps_control("quit")
+    except (OSError, subprocess.SubprocessError):
+        pass
+
+
+def run_pairs(a, device, mode, children, n, budget, warm, window):
+    import utilization_jobs
+    if not ask_versions(device, a.out + ".versions.json"):
+        return 1
+    out = open(a.out, "a")
+    ready = {}
+
+    def listen(group, seconds):
+        end = time.time() + seconds
+        for i in group:
+            got = children[i].hear(max(0.01, end - time.time()))
+            if got and "built" in got:
+                got = children[i].hear(max(0.01, end - time.time()))
+            if got and "ready" in got:
+                ready[i] = got
+            else:
+                say("FAILED", children[i].job["id"], str(got)[-400:])
+                out.write(json.dumps(dict(job=stored(children[i].job), error=str(got)[-900:]), separators=(",", ":")) + "\n")
+                children[i].end(0)
+
+    used, limit = 0.0, a.gb
+    todo = []
+    for i, c in enumerate(children):
+        if used + c.job["gb"] + 0.8 > limit:
+            say("left out for memory:", c.job["id"])
+            c.end(0)
+            continue
+        used += c.job["gb"] + 0.8
+        todo.append(i)
+    for k in range(0, len(todo), 6):  # a few at a time
+        some = todo[k:k + 6]
+        for i in some:
+            children[i].tell(place=True)
+        listen(some, 60)
+    say("%d of %d processes ready, %.0f s left" % (len(ready), len(children), budget.left()))
+    card = Card() if device == "cuda" else None  # after the forks
+
+    def together(group):
+        """Runs these processes in one window: (their answers, the card's counters) or None."""
+        t0 = time.monotonic() + warm
+        for i in group:
+            children[i].tell(t0=t0, t1=t0 + window)
+        time.sleep(max(0, t0 - time.monotonic()))
+        if card:
+            card.begin()
+        time.sleep(max(0, t0 + window - time.monotonic()))
+        counters = card.end() if card else {}
+        answers = [children[i].hear(30) for i in group]
+        bad = [i for i, r in zip(group, answers) if not r or not r.get("step_ms")]
+        for i, r in zip(group, answers):
+            if i in bad:
+                say("FAILED", children[i].job["id"], str(r)[-400:])
+                if not r or "error" in r or "gone" in r:
+                    ready.pop(i, None)
+                    children[i].end(0)
+        return None if bad else (answers, counters)
+
+    single = {}
+    for i in sorted(ready):
+        if budget.left() < 4:
+            break
+        if i >= n:
+            base = i - n
+            single[i] = single.get(base * 8)
+            continue
+        got = together([i])
+        if not got:
+            continue
+        single[i] = got[0][0]["step_ms"]
+        out.write(json.dumps(dict(job=ready[i]["job"], mode=mode, result=dict(ready[i]["ready"], **got[0][0], **got[1])), separators=(",", ":")) + "\n")
+        out.flush()
+        say("alone %d %s: step %.2f ms, smact %s drama %s, %s W" % (i, children[i].job["id"], single[i], got[1].get("smact"), got[1].get("drama"), got[1].get("power_w")))
+    plan = utilization_jobs.pairs([c.job for c in children[:n]])
+    for k in range(len(children) - n):  # a job beside itself, one after each dozen
+        plan.insert(6 + 12 * k, (8 * k, n + k))
+    count = 0
+    for p, q in plan:
+        if budget.left() < warm + window + 1.5 or count >= a.most:
+            break
+        if p not in ready or q not in ready or not single.get(p) or not single.get(q):
+            continue
+        got = together([p, q])
+        if not got:
+            continue
+        two, counters = got
+        slow = [round(two[k]["step_ms"] / single[x], 4) for k, x in enumerate((p, q))]
+        row = dict(pair=[children[p].job["id"], children[q].job["id"].partition("#")[0]], mode=mode,
+                   result=dict(step_ms=[r["step_ms"] for r in two], steps=[r["steps"] for r in two], alone_ms=[single[p], single[q]], slowdown=slow, nvml=[ready[x]["ready"]["nvml"] for x in (p, q)],
+                               peak_reserved=[ready[x]["ready"].get("peak_reserved") for x in (p, q)], **counters))
+        out.write(json.dumps(row, separators=(",", ":")) + "\n")
+        out.flush()
+        count += 1
+        say("%d %s + %s (%s): slower %.2f %.2f, smact %s drama %s, %s W, %.0f s left" % (count, *row["pair"], mode, *slow, counters.get("smact"), counters.get("drama"), counters.get("power_w"), budget.left()))
+    say("%d pairs" % count)
+    return 0
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("what", choices=("alone", "pairs"))
+    p.add_argument("--budget", type=float, default=300, help="seconds for everything")
+    p.add_argument("--out", default=os.path.join(os.environ.get("OUT", "out"), "utilization.jsonl"))
+    p.add_argument("--start", type=int, default=0, help="leave out that many jobs of the list")
+    p.add_argument("--skip-done", nargs="*", default=[], help="files whose jobs are left out")
+    p.add_argument("--only", default="", help="part of an id; several with commas")
+    p.add_argument("--timeout", type=float, default=25, help="seconds a job may take")
+    p.add_argument("--tail", default="launches", help="what is taken after the window: launches, flops, both with a comma, or nothing")
+    p.add_argument("--keep-tail", action="store_true", help="even where it costs more than half a second a job")
+    p.add_argument("--gb", type=float, default=128, help="pairs: memory for all processes of the pool")
+    p.add_argument("--most", type=int, default=10000, help="pairs: how many")
+    p.add_argument("--mps", action="store_true", help="pairs: under NVIDIA's multi-process service")
+    p.add_argument("--cpu-dry-run", type=int, default=0)
+    p.add_argument("--meta-dry-run", type=int, default=0)
+    a = p.parse_args()
+    os.makedirs(os.path.dirname(os.path.abspath(a.out)), exist_ok=True)
+    device = "cpu" if a.cpu_dry_run else "meta" if a.meta_dry_run else "cuda"
+    return (alone if a.what == "alone" else pairs)(a, device)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
