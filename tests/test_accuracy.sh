@@ -53,6 +53,28 @@ accuracy_on_the_ground_truth() {
     bars "$truth/memory.jsonl.xz" graphs
 }
 
+# described JOBS LEAST: models built from the jobs' own records; at least so many of them.
+described() {
+    gives 0 "$PLIMSOLL" evaluate "$1" --described --estimator sim --json
+    missed=0
+    [ "$(value peak.jobs <out)" -ge "$2" ]
+    at_most peak.median 0.005
+    at_most peak.p90 0.03
+    at_most peak.too_low 0.03
+    at_most allocated.median 0.002
+    echo "# $(value peak.jobs <out) jobs, median $(value peak.median <out), p90 $(value peak.p90 <out)"
+    is "$missed" 0
+}
+configs_measured_apart() { described "$ROOT/data/h200/jobs.jsonl.xz" 120; }
+fine_tuning_measured() { described "$ROOT/data/h200/finetune.jsonl.xz" 27; }
+descriptions_of_the_ground_truth() {
+    [ -f "$truth/memory.jsonl.xz" ] || skip "descriptions_of_the_ground_truth: no ../shared/ground-truth beside the repository"
+    described "$truth/memory.jsonl.xz" 910
+}
+
 try accuracy_on_the_fixture
+try configs_measured_apart
+try fine_tuning_measured
+try descriptions_of_the_ground_truth
 try accuracy_on_the_ground_truth
 done_testing

@@ -277,12 +277,18 @@ pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias) 
     pl_value *result;
     if (bias && x->dims == 2) {
         result = pl_addmm(e, bias, x, wt);
-    } else if (bias && x->dims == 3 && pl_is_contiguous(x)) {
+    } else if (bias && bias->dims == 1 && x->dims >= 3 && weight->dims == 2 &&
+               pl_is_contiguous(x)) {
+        /* flattened to rows (Linear.cpp; of four dimensions too: tv-swin_b-0, tv-convnext_tiny-0)
+         */
+        int64_t sizes[PL_MAX_DIMS], rows = 1;
+        for (int i = 0; i + 1 < x->dims; i++) rows *= sizes[i] = x->sizes[i];
+        sizes[x->dims - 1] = weight->sizes[0];
         pl_drop(e, wt);
-        pl_value *flat = pl_reshape(e, x, 2, (int64_t[]){x->sizes[0] * x->sizes[1], x->sizes[2]});
+        pl_value *flat = pl_reshape(e, x, 2, (int64_t[]){rows, x->sizes[x->dims - 1]});
         wt = pl_transpose(e, weight, 0, 1);
         pl_value *p = pl_addmm(e, bias, flat, wt);
-        result = pl_reshape(e, p, 3, (int64_t[]){x->sizes[0], x->sizes[1], weight->sizes[0]});
+        result = pl_reshape(e, p, x->dims, sizes);
         pl_drop(e, p);
         pl_drop(e, flat);
     } else {
