@@ -6,11 +6,12 @@
     utilization.py alone --meta-dry-run 30                 # the same on tensors without values, quickly
 
 alone: a forked process a job, one after the other on the card (the next one builds its model, on the CPU, once the window of the one
-before it is over).  pairs: a process for each job of the pool, alive throughout; each alone first, then two together.  The loop is
-that of jobs.py.  Models have no values until they are on the card, so building takes little time.  Jobs: utilization_jobs.py;
-fields: README.md."""
+before it is over; it touches the card when that one has ended).  pairs: a process for each job of the pool, alive throughout; each
+alone first, then two together.  The loop is that of jobs.py.  Models have no values until they are on the card, so building takes
+little time.  Jobs: utilization_jobs.py; fields: README.md."""
 import argparse
 import ctypes
+import gc
 import json
 import math
 import os
@@ -32,7 +33,7 @@ from common import Budget, process_bytes  # noqa: E402
 
 WARM_STEPS, WARM_S = 3, 0.5
 WINDOW_S = 1.35
-PAIR_WARM_S, PAIR_WINDOW_S = 0.35, 2.05
+PAIR_WARM_S, PAIR_WINDOW_S, PAIR_ALONE_S = 0.3, 2.05, 1.4
 
 
 def say(*a):
@@ -52,10 +53,6 @@ class MetricsGet(ctypes.Structure):  # nvmlGpmMetricsGet_t; drivers differ in ho
 METRICS = {1: "gract", 2: "smact", 3: "smocc", 4: "int", 5: "tensor", 10: "drama", 12: "fp32a", 13: "fp16a", 20: "pcie_tx", 21: "pcie_rx"}
 
 
-class Memory(ctypes.Structure):  # nvmlMemory_t
-    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
-
-
 class Card:
     """Counters of card 0 between begin() and end()."""
 
@@ -64,18 +61,30 @@ class Card:
         self.dev, self.a, self.b = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
         self._must("nvmlInit_v2")
         self._must("nvmlDeviceGetHandleByIndex_v2", 0, ctypes.byref(self.dev))
+        self.failed = None
         for s in (self.a, self.b):
-            self._must("nvmlGpmSampleAlloc", ctypes.byref(s))
+            self._try("nvmlGpmSampleAlloc", ctypes.byref(s))
 
     def _must(self, name, *args):
         rc = getattr(self.lib, name)(*args)
         if rc:
             raise OSError("%s: %d" % (name, rc))
 
+    def _try(self, name, *args):
+        """Counters that do not work leave the times alone."""
+        if not self.failed:
+            try:
+                self._must(name, *args)
+            except (OSError, AttributeError) as e:
+                self.failed = str(e)
+
     def read(self, name, kind, *args):
         """One number, or None where the driver has none."""
         v = kind()
-        return v.value if getattr(self.lib, name)(self.dev, *args, ctypes.byref(v)) == 0 else None
+        try:
+            return v.value if getattr(self.lib, name)(self.dev, *args, ctypes.byref(v)) == 0 else None
+        except AttributeError:
+            return None
 
     def energy(self):
         return self.read("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong)  # mJ
@@ -85,18 +94,18 @@ class Card:
         return buf.value.decode() if getattr(self.lib, name)(*args, buf, 96) == 0 else None
 
     def begin(self):
-        self._must("nvmlGpmSampleGet", self.dev, self.a)
+        self._try("nvmlGpmSampleGet", self.dev, self.a)
         self.e0, self.t0 = self.energy(), time.perf_counter()
 
     def end(self):
         e1, t1 = self.energy(), time.perf_counter()
-        self._must("nvmlGpmSampleGet", self.dev, self.b)
+        self._try("nvmlGpmSampleGet", self.dev, self.b)
         get = MetricsGet(version=1, count=len(METRICS), a=self.a, b=self.b)
         for i, m in enumerate(METRICS):
             get.metrics[i].id = m
-        self._must("nvmlGpmMetricsGet", ctypes.byref(get))
-        out = {}
-        for i, name in enumerate(METRICS.values()):
+        self._try("nvmlGpmMetricsGet", ctypes.byref(get))
+        out = dict(gpm_error=self.failed) if self.failed else {}
+        for i, name in enumerate([] if self.failed else METRICS.values()):
             m = get.metrics[i]
             if m.rc == 0 and math.isfinite(m.value):
                 out[name] = round(m.value, 3)
@@ -359,20 +368,19 @@ def rounded(d):
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in d.items()}
 
 
-def measure(training, over, tail):
-    """A placed job's window.  over(): called when it is past."""
+def measure(training):
+    """A placed job's window."""
     import torch
     res = dict(params=training.params, trainable=training.trainable, built=training.how)
     card = Card() if training.device == "cuda" else None
     guess = training.warm(*((1, 0) if training.device == "meta" else (WARM_STEPS, WARM_S)))
     if card:
         res.update(peak_allocated=torch.cuda.max_memory_allocated(), peak_reserved=torch.cuda.max_memory_reserved())
-    copy_ms, host_ms = training.host_times(4 if guess < 0.1 else 2)
+    res["copy_ms"], res["host_ms"] = training.host_times(4 if guess < 0.1 else 2)
     scale = training.scaler.get_scale() if training.scaler else None
     if not card:
-        over()
-        return dict(res, step_ms=1e3 * guess, copy_ms=copy_ms, host_ms=host_ms)
-    training.step()  # nothing has run since host_times
+        return dict(res, step_ms=1e3 * guess)
+    training.step()
     torch.cuda.synchronize()
     card.begin()
     t, n = time.perf_counter(), 0
@@ -384,10 +392,15 @@ def measure(training, over, tail):
     torch.cuda.synchronize()
     wall = time.perf_counter() - t
     res.update(step_ms=1e3 * wall / n, steps=n, **card.end())
-    over()
-    res.update(copy_ms=copy_ms, host_ms=host_ms, nvml=process_bytes(), retries=torch.cuda.memory_stats().get("num_alloc_retries", 0))
+    res.update(nvml=process_bytes(), retries=torch.cuda.memory_stats().get("num_alloc_retries", 0))
     if scale is not None:
         res["scale"] = [scale, training.scaler.get_scale()]  # unequal: steps of the window left out the optimizer
+    return res
+
+
+def after(training, tail):
+    """What is taken once the window is over."""
+    res = {}
     for name, f in (("launches", kernels), ("flops", flops)):
         if name in tail:
             t = time.perf_counter()
@@ -523,7 +536,7 @@ def prepare(job, device):
     return Training(job) if device == "cuda" else Training(shrunk(job, device), 2)
 
 
-def alone_child(device, tail):
+def alone_child(device):
     def main(job, requests, send):
         training = prepare(job, device)
         send(built=True)
@@ -534,9 +547,9 @@ def alone_child(device, tail):
         training.place(device)
         training.sync()
         placed = time.perf_counter() - t
-        res = measure(training, lambda: send(over=True), request["tail"])
-        res.update(place_s=placed, seconds=time.perf_counter() - t)
-        send(job=stored(job, training), result=rounded(res))
+        res = dict(measure(training), place_s=placed)
+        send(job=stored(job, training), result=rounded(dict(res, seconds=time.perf_counter() - t)))
+        send(after=rounded(after(training, request["tail"] if device == "cuda" else [])))
     return main
 
 
@@ -552,6 +565,8 @@ def imports():
     from torch.profiler import profile  # noqa: F401
     from torch.utils.flop_counter import FlopCounterMode  # noqa: F401
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # children leave these pages alone
     assert not torch.cuda.is_initialized()
 
 
@@ -587,7 +602,7 @@ def alone(a, device):
         if budget.left() < 5 or (taken and budget.left() < 1.6 * statistics.median(taken) + 1):
             say("budget spent: %d jobs not started" % (len(todo) - i))
             break
-        child, nxt, began = nxt or Child(job, alone_child(device, tail)), None, time.time()
+        child, nxt, began = nxt or Child(job, alone_child(device)), None, time.time()
         child.tell(tail=tail)
         row, limit = None, min(a.timeout, max(3.0, budget.left() - 1.0))
         while row is None:
@@ -598,11 +613,15 @@ def alone(a, device):
                 row = dict(job=stored(job), **got)
             elif "result" in got:
                 row = got
-            elif "over" in got and i + 1 < len(todo):
-                nxt = Child(todo[i + 1], alone_child(device, tail))
-        child.end(5 if "result" in row else 0.2)
-        if nxt is None and i + 1 < len(todo) and "error" in row:
-            nxt = Child(todo[i + 1], alone_child(device, tail))
+        if i + 1 < len(todo):
+            nxt = Child(todo[i + 1], alone_child(device))
+        if "result" in row:
+            got = child.hear(4)
+            row["result"].update(got["after"] if got and "after" in got else dict(after_error=str(got)[-200:]))
+            if "after_error" in row["result"]:
+                for t in tail:
+                    row["result"][t + "_s"] = 4.0
+        child.end(3 if "result" in row else 0.2)
         out.write(json.dumps(row, separators=(",", ":")) + "\n")
         out.flush()
         taken.append(time.time() - began)
@@ -760,7 +779,7 @@ def run_pairs(a, device, mode, children, n, budget, warm, window):
     say("%d of %d processes ready, %.0f s left" % (len(ready), len(children), budget.left()))
     card = Card() if device == "cuda" else None  # after the forks
 
-    def together(group):
+    def together(group, window):
         """Runs these processes in one window: (their answers, the card's counters) or None."""
         t0 = time.monotonic() + warm
         for i in group:
@@ -788,7 +807,7 @@ def run_pairs(a, device, mode, children, n, budget, warm, window):
             base = i - n
             single[i] = single.get(base * 8)
             continue
-        got = together([i])
+        got = together([i], min(window, PAIR_ALONE_S))
         if not got:
             continue
         single[i] = got[0][0]["step_ms"]
@@ -804,7 +823,7 @@ def run_pairs(a, device, mode, children, n, budget, warm, window):
             break
         if p not in ready or q not in ready or not single.get(p) or not single.get(q):
             continue
-        got = together([p, q])
+        got = together([p, q], window)
         if not got:
             continue
         two, counters = got
