@@ -9,6 +9,7 @@
 #include "import/graph_json.h"
 #include "import/hf.h"
 #include "import/json.h"
+#include "import/onnx.h"
 #include "import/pt2.h"
 #include "import/spec.h"
 #include "import/summary.h"
@@ -110,6 +111,8 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
                            "%s; this object has none of their keys", expected);
         return pl_fail(err, PL_INPUT, name, json.failure_at, "expected %s", json.failure);
     }
+    if (pl_onnx_is(bytes, size))
+        return pl_import_onnx(&out->recipe, bytes, size, name, settings, err);
     if (pl_summary_is(text, size))
         return pl_import_summary(&out->summary, text, size, name, settings, err);
     if (pl_spec_is(text, size)) return read_spec(out, text, size, name, settings, err);

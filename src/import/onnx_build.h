@@ -1,9 +1,9 @@
 /* onnx_build: an ONNX graph on its way to operators of PyTorch, for one batch and sequence.
  *
- * Every value has a slot: its type and sizes, its numbers where they follow from sizes and constants
- * alone (a file with an open batch computes its shapes with operators), and the tensor of the graph
- * in the making once there is one. onnx_shape.c fills types and sizes, onnx_fold.c numbers,
- * onnx_emit.c and onnx_fx.c make tensors. */
+ * Every value has a slot: its type and sizes, its numbers where they follow from sizes and
+ * constants alone (a file with an open batch computes its shapes with operators), and the tensor of
+ * the graph in the making once there is one. onnx_shape.c fills types and sizes, onnx_fold.c
+ * numbers, onnx_emit.c and onnx_fx.c make tensors. */
 #ifndef PL_IMPORT_ONNX_BUILD_H
 #define PL_IMPORT_ONNX_BUILD_H
 
@@ -31,8 +31,8 @@ typedef struct onnx_build {
     bool no_memory;
     int32_t *entered; /* [depth] modules entered so far */
     int depth;
-    const struct onnx_plan *plan; /* onnx_plan.h */
-    uint8_t *done;                /* [node_count] emitted, or needs none */
+    int32_t *made; /* [node_count] the first of the weights that were made for a node, PL_NONE */
+    const char **copied, **copies; /* a small cache of texts copied into the graph */
 } onnx_build;
 
 static inline onnx_slot *onnx_in(const onnx_build *c, const onnx_node *n, uint32_t i) {
@@ -41,6 +41,12 @@ static inline onnx_slot *onnx_in(const onnx_build *c, const onnx_node *n, uint32
 static inline onnx_slot *onnx_out(const onnx_build *c, const onnx_node *n, uint32_t i) {
     return i < n->output_count && n->outputs[i] >= 0 ? &c->slots[n->outputs[i]] : NULL;
 }
+
+/* The tensor of a value, made where it is a constant; PL_NONE for value -1, and where its node has
+ * not been emitted. */
+int32_t pl_onnx_tensor(onnx_build *c, int32_t value);
+/* A text for as long as the graph lives. */
+const char *pl_onnx_copy(onnx_build *c, const char *text);
 
 /* Elements; -1 where not known or too many. */
 int64_t pl_onnx_elements(const onnx_slot *s);
@@ -59,8 +65,8 @@ void pl_onnx_fold(onnx_build *c, const onnx_node *n);
 /* Start, end and step of a Slice along each dimension, clamped; false: not known. */
 bool pl_onnx_slice(const onnx_build *c, const onnx_node *n, int64_t *start, int64_t *count,
                    int64_t *step);
-/* Pads, strides and dilations of a pool or convolution with `dims` spatial ones, kernel known. pads:
- * [2 * dims], begins then ends. */
+/* Pads, strides and dilations of a pool or convolution with `dims` spatial ones, kernel known.
+ * pads: [2 * dims], begins then ends. */
 void pl_onnx_window(const onnx_node *n, int dims, const int64_t *in, const int64_t *kernel,
                     int64_t *stride, int64_t *pads, int64_t *dilation);
 

@@ -1,8 +1,9 @@
 /* onnx_fold: the numbers that a file computes its shapes with.
  *
- * A file with an open batch takes sizes apart and puts them together with ordinary operators: Shape,
- * Gather, Concat, Mul, ... With the batch known all of that is arithmetic on a few numbers, done here
- * as the operators' pages (ONNX 1.23) say. A result is kept up to ONNX_MAX_NUMBERS elements.
+ * A file with an open batch takes sizes apart and puts them together with ordinary operators:
+ * Shape, Gather, Concat, Mul, ... With the batch known all of that is arithmetic on a few numbers,
+ * done here as the operators' pages (ONNX 1.23) say. A result is kept up to ONNX_MAX_NUMBERS
+ * elements.
  *
  * Left out: operators on numbers that no shape needs (products of matrices, softmax, ...). */
 #include "import/onnx_build.h"
@@ -149,8 +150,8 @@ static void copy_strided(onnx_build *c, const onnx_slot *x, onnx_slot *out, cons
             int source = order ? order[d] : d;
             int64_t place = at % out->sizes[d];
             at /= out->sizes[d];
-            from += ((start ? start[source] : 0) + place * (step ? step[source] : 1)) *
-                    strides[source];
+            from +=
+                ((start ? start[source] : 0) + place * (step ? step[source] : 1)) * strides[source];
         }
         if (from < 0 || from >= stride) return;
         numbers[i] = x->numbers[from];
@@ -249,10 +250,10 @@ static void fold_reduce(onnx_build *c, const onnx_node *n, onnx_slot *out) {
     }
     for (int64_t i = 1; i < total; i++) {
         double y = x->numbers[i];
-        sum = n->op[6] == 'P'                       ? sum * y
-              : n->op[6] == 'S' || n->op[7] == 'e'  ? sum + y
-              : strcmp(n->op, "ReduceMax") == 0     ? (sum > y ? sum : y)
-                                                    : (sum < y ? sum : y);
+        sum = n->op[6] == 'P'                      ? sum * y
+              : n->op[6] == 'S' || n->op[7] == 'e' ? sum + y
+              : strcmp(n->op, "ReduceMax") == 0    ? (sum > y ? sum : y)
+                                                   : (sum < y ? sum : y);
     }
     *number = strcmp(n->op, "ReduceMean") == 0 ? sum / (double)total : sum;
     out->numbers = number;
@@ -276,7 +277,8 @@ static void fold_shape(onnx_build *c, const onnx_node *n, onnx_slot *out) {
     if (!numbers || !x) return;
     if (from < 0) from += x->dims;
     if (from < 0) from = 0;
-    for (int64_t i = 0; i < count && from + i < x->dims; i++) numbers[i] = (double)x->sizes[from + i];
+    for (int64_t i = 0; i < count && from + i < x->dims; i++)
+        numbers[i] = (double)x->sizes[from + i];
     out->numbers = numbers;
 }
 

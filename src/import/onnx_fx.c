@@ -61,7 +61,7 @@ static bool mangle_all(onnx_graph *g, pl_arena *scratch) {
 }
 
 /* %p_conv1_weight, %b_..., %c_...: parameters, buffers and constants; else a value. */
-static int32_t find_value(const onnx_graph *g, const char *name, size_t length) {
+static int32_t find_value(onnx_graph *g, const char *name, size_t length) {
     int32_t id = pl_onnx_value(g, name, length);
     if (id >= 0 || length < 3 || name[1] != '_') return id;
     char text[512];
@@ -70,16 +70,18 @@ static int32_t find_value(const onnx_graph *g, const char *name, size_t length) 
     text[length - 2] = 0;
     size_t size = mangle(text, text, sizeof text);
     int32_t entry = pl_names_find(&g->names, text, size, SPACE_MANGLED);
-    return entry < 0 ? -1 : g->names.entries[entry].value;
+    id = entry < 0 ? -1 : g->names.entries[entry].value;
+    if (id >= 0) g->values[id].origin = name[0];
+    return id;
 }
 
 static const struct {
     const char *name;
     pl_dtype dtype;
-} dtype_names[] = {{"float32", PL_DT_F32},   {"float16", PL_DT_F16}, {"bfloat16", PL_DT_BF16},
-                   {"float64", PL_DT_F64},   {"int64", PL_DT_I64},   {"int32", PL_DT_I32},
-                   {"int16", PL_DT_I16},     {"int8", PL_DT_I8},     {"uint8", PL_DT_U8},
-                   {"bool", PL_DT_BOOL},     {"complex64", PL_DT_C64}};
+} dtype_names[] = {{"float32", PL_DT_F32}, {"float16", PL_DT_F16},  {"bfloat16", PL_DT_BF16},
+                   {"float64", PL_DT_F64}, {"int64", PL_DT_I64},    {"int32", PL_DT_I32},
+                   {"int16", PL_DT_I16},   {"int8", PL_DT_I8},      {"uint8", PL_DT_U8},
+                   {"bool", PL_DT_BOOL},   {"complex64", PL_DT_C64}};
 
 static void read_word(scanner *s, fx_arg *out) {
     const char *start = s->at;
@@ -88,7 +90,7 @@ static void read_word(scanner *s, fx_arg *out) {
         s->at++;
     size_t length = (size_t)(s->at - start);
     char text[64];
-    *out = (fx_arg){.name = "", .kind = FX_NONE};
+    *out = (fx_arg){.kind = FX_NONE};
     if (length == 0) {
         s->wrong = true;
         return;
@@ -159,7 +161,7 @@ static void read_items(scanner *s, char close, fx_arg *out, int depth) {
 }
 
 static void read_arg(scanner *s, fx_arg *out, int depth) {
-    *out = (fx_arg){.name = "", .kind = FX_NONE, .value = -1};
+    *out = (fx_arg){.kind = FX_NONE, .value = -1};
     skip_spaces(s);
     if (s->at >= s->end || depth > MAX_NESTING) {
         s->wrong = true;
@@ -173,6 +175,10 @@ static void read_arg(scanner *s, fx_arg *out, int depth) {
         while (s->at < s->end && in_name(*s->at)) s->at++;
         out->kind = FX_VALUE;
         out->value = find_value(s->g, start, (size_t)(s->at - start));
+        if (out->value < 0 && s->at - start > 2 && start[0] == 'p' && start[1] == '_') {
+            out->text = pl_onnx_text(s->g, start + 2, (size_t)(s->at - start) - 2);
+            s->no_memory |= !out->text;
+        }
     } else {
         read_word(s, out);
     }
@@ -186,8 +192,9 @@ static void name_args(fx_call *call, uint32_t positional) {
     for (uint32_t i = 0; i < positional && *at; i++) {
         size_t length = strcspn(at, " ");
         char mark = at[length - 1];
-        call->args[i].mark = mark == '*' || mark == '%' ? mark : 0;
-        call->args[i].name = at; /* up to the mark or the space: see pl_onnx_fx_emit */
+        bool marked = mark == '*' || mark == '%';
+        call->args[i].mark = marked ? mark : 0;
+        call->args[i].name = pl_onnx_fx_name(at, length - marked);
         at += length + (at[length] == ' ');
     }
 }
@@ -226,11 +233,11 @@ static fx_call *read_call(onnx_graph *g, pl_arena *scratch, const char *text, si
             read_arg(&s, &value, 0);
             if (value.kind == FX_TEXT && memmem(value.text, strlen(value.text), "contiguous", 10))
                 call->contiguous = true;
-            value.name = pl_onnx_text(g, name, name_length);
+            value.name = pl_onnx_fx_name(name, name_length);
             size_t capacity = room;
-            fx_arg *grown = pl_arena_grow(g->arena, list.items, &capacity, list.count + keys.count + 1,
-                                          sizeof *grown);
-            if (!value.name || !grown) {
+            fx_arg *grown = pl_arena_grow(g->arena, list.items, &capacity,
+                                          list.count + keys.count + 1, sizeof *grown);
+            if (!grown) {
                 s.no_memory = true;
                 break;
             }
@@ -273,8 +280,8 @@ int32_t pl_onnx_module(onnx_graph *g, pl_arena *scratch, int32_t parent, const c
     int32_t entry = pl_names_get(&g->names, key, path_length + sizeof parent, ONNX_SPACE_MODULES);
     if (entry < 0) return -2;
     if (g->names.entries[entry].value >= 0) return g->names.entries[entry].value;
-    onnx_module *grown = pl_arena_grow(g->arena, g->modules, &g->module_room, g->module_count + 1,
-                                       sizeof *grown);
+    onnx_module *grown =
+        pl_arena_grow(g->arena, g->modules, &g->module_room, g->module_count + 1, sizeof *grown);
     if (!grown) return -2;
     g->modules = grown;
     onnx_module *m = &grown[g->module_count];
@@ -295,12 +302,13 @@ int32_t pl_onnx_module(onnx_graph *g, pl_arena *scratch, int32_t parent, const c
 
 /* name_scopes and class_hierarchy, from the model inwards; the last of each is the call itself. */
 static bool read_module(onnx_graph *g, pl_arena *scratch, onnx_node *n) {
+    if (!n->scopes || !n->classes) return true;
     const char *at = n->scopes, *end = at + n->scopes_size;
     const char *type_at = n->classes, *type_end = type_at + n->classes_size;
     const char *path, *type, *next_path, *next_type;
     size_t path_length, type_length, next_path_length, next_type_length;
     int32_t module = -1;
-    if (!n->scopes || !n->classes || !next_quoted(&at, end, &path, &path_length) ||
+    if (!next_quoted(&at, end, &path, &path_length) ||
         !next_quoted(&type_at, type_end, &type, &type_length))
         return true;
     for (int depth = 0; depth < 48; depth++) {
@@ -330,12 +338,12 @@ static const char *last_of(const char *start, const char *before, const char *wo
     return NULL;
 }
 
-/* "modeling_gpt2.py:682: code", from the innermost frame that is not PyTorch's own, as the reader of
- * exported programs has it. */
+/* "modeling_gpt2.py:682: code", from the innermost frame that is not PyTorch's own, as the reader
+ * of exported programs has it. */
 static bool read_line(onnx_graph *g, pl_arena *scratch, onnx_node *n) {
     static const char file[] = "File \"", own[] = "-packages/torch/";
+    if (!n->trace) return true;
     const char *start = n->trace, *end = start + n->trace_size, *frame_end = end;
-    if (!start) return true;
     const char *frame = last_of(start, end, file, sizeof file - 1);
     while (frame) {
         const char *comma = memchr(frame, ',', (size_t)(frame_end - frame));
@@ -356,11 +364,11 @@ static bool read_line(onnx_graph *g, pl_arena *scratch, onnx_node *n) {
     size_t used = (size_t)length;
     if ((size_t)(frame_end - at) > sizeof line && memcmp(at, line, sizeof line - 1) == 0) {
         text[used++] = ':';
-        for (at += sizeof line - 1; at < frame_end && isdigit((unsigned char)*at) && used < 90; at++)
+        for (at += sizeof line - 1; at < frame_end && isdigit((unsigned char)*at) && used < 90;
+             at++)
             text[used++] = *at;
     }
-    at = memchr(at, '\n', (size_t)(frame_end - at));
-    if (at) {
+    if (at < frame_end && (at = memchr(at, '\n', (size_t)(frame_end - at)))) {
         while (at < frame_end && (*at == '\n' || *at == ' ')) at++;
         text[used++] = ':';
         text[used++] = ' ';
@@ -378,6 +386,110 @@ static bool read_line(onnx_graph *g, pl_arena *scratch, onnx_node *n) {
         if (!g->names.entries[entry].copy) return false;
     }
     n->source = g->names.entries[entry].copy;
+    return true;
+}
+
+/* ---- parameters that lost their names ---- */
+
+static bool ends_with(const char *text, const char *end) {
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+/* "encoder_layer_0_mlp_weight" in module encoder.layer.0.mlp: "encoder.layer.0.mlp.weight". */
+static const char *path_of(onnx_graph *g, int32_t module, const char *mangled) {
+    char path[512], text[512];
+    for (int32_t m = module; m >= 0; m = g->modules[m].parent) {
+        size_t length = mangle(g->modules[m].path, text, sizeof text);
+        if (length == 0 || length >= 400 || strncmp(mangled, text, length) != 0 ||
+            mangled[length] != '_')
+            continue;
+        int total = snprintf(path, sizeof path, "%s.%s", g->modules[m].path, mangled + length + 1);
+        if (total > 0 && (size_t)total < sizeof path)
+            return pl_arena_string(g->arena, path, (size_t)total);
+    }
+    return mangled;
+}
+
+/* A vector of zeros that the simplifier left out: it is trained all the same. */
+static int32_t add_bias(onnx_graph *g, const fx_call *call, size_t *value_room, size_t *room) {
+    const onnx_tensor *w = NULL;
+    bool linear = strncmp(call->target, "aten.linear", 11) == 0,
+         conv = strncmp(call->target, "aten.conv", 9) == 0 &&
+                strstr(call->target, "transpose") == NULL;
+    bool product = strcmp(call->target, "aten.addmm.default") == 0;
+    uint32_t at = product ? 2 : 1;
+    if ((!linear && !conv && !product) || call->arg_count < 3 || call->args[at].value < 0)
+        return -1;
+    w = g->values[call->args[at].value].initializer;
+    if (!w || w->dims < 2) return -1;
+    onnx_tensor *t = pl_arena_alloc(g->arena, sizeof *t);
+    onnx_value *grown =
+        pl_arena_grow(g->arena, g->values, value_room, g->value_count + 1, sizeof *grown);
+    int32_t *list =
+        pl_arena_grow(g->arena, g->initializers, room, g->initializer_count + 1, sizeof *list);
+    if (!t || !grown || !list) return -2;
+    g->values = grown;
+    g->initializers = list;
+    bool turned = product || g->values[call->args[at].value].turned;
+    *t = (onnx_tensor){.dtype = w->dtype, .dims = 1};
+    t->sizes[0] = t->elements = w->sizes[turned ? 1 : 0];
+    g->values[g->value_count] = (onnx_value){
+        .name = "", .initializer = t, .producer = -1, .uses = 1, .dims = -1, .origin = 'p'};
+    g->initializers[g->initializer_count++] = (int32_t)g->value_count;
+    return (int32_t)g->value_count++;
+}
+
+/* The initializer that a call's nodes take and that no argument names. */
+static int32_t unnamed_input(const onnx_graph *g, const fx_call *call, const fx_arg *arg) {
+    bool bias = ends_with(arg->text, "bias");
+    for (int32_t i = call->first; i <= call->last; i++) {
+        const onnx_node *n = &g->nodes[i];
+        for (uint32_t k = 0; n->fx == call && k < n->input_count; k++) {
+            int32_t id = n->inputs[k];
+            const onnx_tensor *t = id < 0 ? NULL : g->values[id].initializer;
+            if (!t || t->elements < 2 || !pl_dtype_is_float(t->dtype) || (bias && t->dims != 1))
+                continue;
+            bool named = false;
+            for (uint32_t a = 0; a < call->arg_count; a++)
+                named |= call->args[a].kind == FX_VALUE && call->args[a].value == id;
+            if (!named) return id;
+        }
+    }
+    return -1;
+}
+
+/* Whether a linear layer's weight goes into a product as it is: the exporter has transposed it. */
+static bool is_turned(const onnx_graph *g, const fx_call *call, int32_t id) {
+    if (strncmp(call->target, "aten.linear", 11) != 0) return false;
+    for (int32_t i = call->first; i <= call->last; i++) {
+        const onnx_node *n = &g->nodes[i];
+        if (n->fx != call || n->input_count < 2 || n->inputs[1] != id) continue;
+        if (strcmp(n->op, "MatMul") == 0) return true;
+        if (strcmp(n->op, "Gemm") == 0) return !pl_onnx_int(n, "transB", 0);
+    }
+    return false;
+}
+
+bool pl_onnx_fx_bind(onnx_graph *g) {
+    size_t value_room = g->value_count, room = g->initializer_count;
+    for (size_t i = 0; i < g->node_count; i++) {
+        fx_call *call = (fx_call *)(uintptr_t)g->nodes[i].fx;
+        if (!call || call->last != (int32_t)i || g->nodes[i].folded_norm) continue;
+        for (uint32_t a = 0; a < call->arg_count; a++) {
+            fx_arg *arg = &call->args[a];
+            if (arg->kind != FX_VALUE || arg->value >= 0 || !arg->text) continue;
+            int32_t id = unnamed_input(g, call, arg);
+            if (id < 0 && ends_with(arg->text, "bias")) id = add_bias(g, call, &value_room, &room);
+            if (id == -2) return false;
+            if (id < 0) continue;
+            arg->value = id;
+            g->values[id].origin = 'p';
+            g->values[id].turned = is_turned(g, call, id);
+            g->values[id].name = path_of(g, g->nodes[i].module, arg->text);
+            if (!g->values[id].name) return false;
+        }
+    }
     return true;
 }
 

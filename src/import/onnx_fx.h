@@ -25,7 +25,7 @@ typedef enum fx_kind {
 
 typedef struct fx_arg fx_arg;
 struct fx_arg {
-    const char *name; /* "stride"; "" in lists */
+    const char *name; /* "stride"; NULL in lists, and where the name is not known */
     char mark;        /* '*' a list of tensors, '%' an integer, 0 */
     fx_kind kind;
     int32_t value;
@@ -48,12 +48,17 @@ struct fx_call {
 
 /* Reads every node's metadata: calls, modules, lines. False: out of memory. */
 bool pl_onnx_fx_read(onnx_graph *g, pl_arena *scratch);
+/* Finds the parameters that calls name and that stand in the file under other names. False: out of
+ * memory. */
+bool pl_onnx_fx_bind(onnx_graph *g);
 /* The module of a path below a parent (-1: none), made where it is new; -2: out of memory. */
 int32_t pl_onnx_module(onnx_graph *g, pl_arena *scratch, int32_t parent, const char *path,
                        size_t path_length, const char *type, size_t type_length);
-/* Names of an operator's arguments in order, "input weight bias stride"; a mark behind a name: '*' a
- * list of tensors, '%' an integer. target: "conv2d.default". */
+/* Names of an operator's arguments in order, "input weight bias stride"; a mark behind a name: '*'
+ * a list of tensors, '%' an integer. target: "conv2d.default". */
 const char *pl_onnx_fx_schema(const char *target);
+/* An argument's name as a constant of the program; NULL: not known. */
+const char *pl_onnx_fx_name(const char *text, size_t length);
 /* Appends the operator; false: it needs what is not there, nothing was appended. */
 bool pl_onnx_fx_emit(onnx_build *c, const fx_call *call);
 

@@ -250,6 +250,31 @@ static const struct {
     {"where", "condition self other"},
     {"zeros", "size"},
 };
+/* Every name above, and those only ever given by name; sorted. */
+static const char *const names[] = {
+    "C", "HxW", "N", "abs", "accumulate", "align_corners", "alpha", "angle", "approximate",
+    "atol", "attn_mask", "axis0", "axis1", "batch1", "batch2", "batch_first", "beta", "bias",
+    "bidirectional", "ceil_mode", "chunks", "condition", "correction", "count_include_pad",
+    "cudnn_enable", "cudnn_enabled", "decimals", "delta", "descending", "destination", "diagonal",
+    "dilation", "dim", "dim0", "dim1", "dim2", "dimension", "dims", "divisor_override",
+    "downscale_factor", "dropout", "dropout_p", "dtype", "enable_gqa", "end", "end_dim", "eps",
+    "equal_nan", "equation", "exponent", "fill_value", "grid", "group", "groups", "half_to_float",
+    "has_biases", "high", "hx", "ignore_index", "imag", "implicit", "include_last_offset",
+    "include_self", "index", "indices", "input", "input1", "input2", "input_scale",
+    "interpolation_mode", "is_causal", "k", "keepdim", "kernel_size", "key", "label_smoothing",
+    "largest", "length", "low", "lower", "mask", "mat1", "mat2", "max", "max_val", "mean",
+    "memory_format", "min", "min_val", "minlength", "mode", "momentum", "negative_slope",
+    "normalized_shape", "num_groups", "num_layers", "num_samples", "offset", "offsets", "ord",
+    "other", "output_padding", "output_size", "p", "pad", "padding", "padding_idx",
+    "padding_mode", "params", "path", "per_sample_weights", "pos_weight", "query", "real",
+    "reduce", "reduction", "repeats", "replacement", "rounding_mode", "rtol", "running_mean",
+    "running_var", "s", "scale", "scale_factors", "scale_grad_by_freq", "scales", "scales_d",
+    "scales_h", "scales_w", "self", "shape", "shifts", "size", "sizes", "sorted", "source",
+    "sparse", "sparse_grad", "split_size", "split_sizes", "src", "start", "start_dim", "std",
+    "step", "steps", "storage_offset", "stride", "target", "tensor", "tensor1", "tensor2",
+    "tensors", "threshold", "train", "training", "transposed", "upper", "upscale_factor",
+    "use_input_stats", "value", "values", "vec", "weight", "weights",
+};
 /* clang-format on */
 
 static const char *find(const char *name, size_t length) {
@@ -271,4 +296,19 @@ const char *pl_onnx_fx_schema(const char *target) {
     const char *args = find(target, strlen(target));
     if (!args) args = find(target, strcspn(target, "."));
     return args ? args : "self other";
+}
+
+const char *pl_onnx_fx_name(const char *text, size_t length) {
+    size_t low = 0, high = sizeof names / sizeof *names;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strncmp(text, names[middle], length);
+        if (order == 0) order = names[middle][length] ? -1 : 0;
+        if (order == 0) return names[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
 }

@@ -103,11 +103,10 @@ int32_t pl_onnx_value(const onnx_graph *g, const char *name, size_t length) {
 
 /* TensorProto.DataType */
 static const pl_dtype dtypes[] = {
-    PL_DT_UNKNOWN, PL_DT_F32,  PL_DT_U8,        PL_DT_I8,       PL_DT_U16,
-    PL_DT_I16,     PL_DT_I32,  PL_DT_I64,       PL_DT_UNKNOWN,  PL_DT_BOOL,
-    PL_DT_F16,     PL_DT_F64,  PL_DT_I32,       PL_DT_I64,      PL_DT_C64,
-    PL_DT_C128,    PL_DT_BF16, PL_DT_F8E4M3FN,  PL_DT_F8E4M3FNUZ, PL_DT_F8E5M2,
-    PL_DT_F8E5M2FNUZ};
+    PL_DT_UNKNOWN,    PL_DT_F32,    PL_DT_U8,        PL_DT_I8,   PL_DT_U16,  PL_DT_I16,
+    PL_DT_I32,        PL_DT_I64,    PL_DT_UNKNOWN,   PL_DT_BOOL, PL_DT_F16,  PL_DT_F64,
+    PL_DT_I32,        PL_DT_I64,    PL_DT_C64,       PL_DT_C128, PL_DT_BF16, PL_DT_F8E4M3FN,
+    PL_DT_F8E4M3FNUZ, PL_DT_F8E5M2, PL_DT_F8E5M2FNUZ};
 
 static pl_dtype dtype_of(uint64_t number) {
     return number < sizeof dtypes / sizeof *dtypes ? dtypes[number] : PL_DT_UNKNOWN;
@@ -154,8 +153,8 @@ static bool take_number(reader *r, uint64_t value, void *context) {
     numbers *n = context;
     (void)r;
     if (n->count >= n->room) return true;
-    n->list[n->count++] = n->is_half || n->is_bf16 ? from_half(value, n->is_bf16)
-                                                   : (double)(int64_t)value;
+    n->list[n->count++] =
+        n->is_half || n->is_bf16 ? from_half(value, n->is_bf16) : (double)(int64_t)value;
     return true;
 }
 
@@ -199,7 +198,8 @@ static bool read_numbers(reader *r, const pl_wire_field *f, onnx_tensor *t) {
     pl_wire w = pl_wire_in(f);
     pl_wire_field part;
     size_t count = (size_t)t->elements;
-    numbers n = {.room = count, .is_half = t->dtype == PL_DT_F16, .is_bf16 = t->dtype == PL_DT_BF16};
+    numbers n = {
+        .room = count, .is_half = t->dtype == PL_DT_F16, .is_bf16 = t->dtype == PL_DT_BF16};
     n.list = pl_arena_array(r->g->arena, count + 1, sizeof *n.list);
     if (!n.list) return no_memory(r);
     bool external = false;
@@ -219,25 +219,25 @@ static bool read_numbers(reader *r, const pl_wire_field *f, onnx_tensor *t) {
                 n.list[n.count++] =
                     raw_number(part.bytes + i, part.number == 4 ? PL_DT_F32 : PL_DT_F64);
         } else if ((part.number == 4 || part.number == 10) && n.count < count) {
-            n.list[n.count++] = part.type == 5 ? pl_wire_float(part.value)
-                                               : pl_wire_double(part.value);
+            n.list[n.count++] =
+                part.type == 5 ? pl_wire_float(part.value) : pl_wire_double(part.value);
         }
     }
     if (n.count == count && !external) t->numbers = n.list;
     return ended(r, &w);
 }
 
-static bool read_tensor(reader *r, const pl_wire_field *f, onnx_tensor **out,
-                        pl_wire_field *name) {
+static bool read_tensor(reader *r, const pl_wire_field *f, onnx_tensor **out, pl_wire_field *name) {
     if (f->type != 2) return fail_at(r, NULL, "expected a tensor");
     onnx_tensor *t = pl_arena_alloc(r->g->arena, sizeof *t);
     if (!t) return no_memory(r);
     pl_wire w = pl_wire_in(f);
-    pl_wire_field part;
+    pl_wire_field part, raw = {0};
     while (pl_wire_next(&w, &part)) {
         if (part.number == 1 && !each_varint(r, &part, take_size, t)) return false;
         if (part.number == 2 && part.type == 0) t->dtype = dtype_of(part.value);
         if (part.number == 8 && name) *name = part;
+        if (part.number == 9 && part.type == 2) raw = part;
     }
     if (!ended(r, &w)) return false;
     t->elements = 1;
@@ -245,6 +245,8 @@ static bool read_tensor(reader *r, const pl_wire_field *f, onnx_tensor **out,
         if (!pl_mul_i64(t->elements, t->sizes[i], &t->elements) || t->elements > PL_MAX_BYTES / 16)
             return fail_at(r, f->bytes, "expected a tensor of at most 2^52 elements");
     *out = t;
+    int wide = pl_dtype_size(t->dtype);
+    if (wide > 0 && raw.size / (size_t)wide >= (size_t)t->elements) t->raw = raw.bytes;
     if (t->elements > ONNX_MAX_NUMBERS || !countable(t->dtype)) return true;
     return read_numbers(r, f, t);
 }
@@ -432,7 +434,11 @@ static bool read_node(reader *r, const pl_wire_field *f) {
     }
     if (!ended(r, &w)) return false;
     if (ins + outs + attrs > INT32_MAX) return no_memory(r);
-    onnx_node n = {.op = "", .name = "", .domain = "", .source = "", .module = -1,
+    onnx_node n = {.op = "",
+                   .name = "",
+                   .domain = "",
+                   .source = "",
+                   .module = -1,
                    .position = f->bytes - g->bytes};
     n.inputs = pl_arena_array(g->arena, ins + 1, sizeof *n.inputs);
     n.outputs = pl_arena_array(g->arena, outs + 1, sizeof *n.outputs);
@@ -521,7 +527,8 @@ static bool read_graph(reader *r) {
     return ended(r, &w);
 }
 
-/* ModelProto: producer_name 2, producer_version 3, graph 7, opset_import 8 (domain 1, version 2). */
+/* ModelProto: producer_name 2, producer_version 3, graph 7, opset_import 8 (domain 1, version 2).
+ */
 pl_status pl_onnx_read(onnx_graph *g, pl_arena *scratch, const void *bytes, size_t size,
                        pl_error *err) {
     reader r = {.g = g, .err = err, .status = PL_OK};
@@ -576,7 +583,10 @@ int64_t pl_onnx_int(const onnx_node *n, const char *name, int64_t otherwise) {
 
 double pl_onnx_float(const onnx_node *n, const char *name, double otherwise) {
     const onnx_attr *a = pl_onnx_attr(n, name);
-    return !a ? otherwise : a->kind == ONNX_FLOAT ? a->f : a->kind == ONNX_INT ? (double)a->i : otherwise;
+    return !a                      ? otherwise
+           : a->kind == ONNX_FLOAT ? a->f
+           : a->kind == ONNX_INT   ? (double)a->i
+                                   : otherwise;
 }
 
 const char *pl_onnx_string(const onnx_node *n, const char *name, const char *otherwise) {

@@ -21,6 +21,7 @@ typedef struct onnx_tensor {
     int64_t sizes[PL_MAX_DIMS];
     int64_t elements;
     const double *numbers; /* [elements], or NULL: external, too many, or not numbers */
+    const uint8_t *raw;    /* the file's bytes, as long as it is read; NULL: elsewhere */
 } onnx_tensor;
 
 typedef enum onnx_attr_kind {
@@ -73,6 +74,8 @@ typedef struct onnx_value {
     const onnx_tensor *initializer; /* or NULL */
     int32_t producer;               /* node, -1: input, initializer or nobody */
     int32_t uses;                   /* by nodes and as output */
+    char origin;                    /* as PyTorch's calls name it: 'p', 'b' or 'c'; 0: not known */
+    bool turned;                    /* an initializer that is nn.Linear's weight, transposed */
     bool declared;                  /* dtype, dims and dim hold */
     pl_dtype dtype;
     int dims; /* -1: not known */
@@ -102,12 +105,11 @@ typedef struct onnx_graph {
     pl_arena *arena;
     pl_names names; /* spaces: see below; values' numbers in .value; as long as the file is read */
     const uint8_t *bytes;
-    const pl_model_settings *settings;
 } onnx_graph;
 
 enum { ONNX_SPACE_VALUES, ONNX_SPACE_PARAMS, ONNX_SPACE_MODULES, ONNX_SPACE_TEXTS };
 
-/* Reads a ModelProto into g, whose arena, name and settings are set. */
+/* Reads a ModelProto into g, whose arena and name are set. */
 pl_status pl_onnx_read(onnx_graph *g, pl_arena *scratch, const void *bytes, size_t size,
                        pl_error *err);
 /* One text once in g's arena; NULL: out of memory. */

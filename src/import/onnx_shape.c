@@ -1,8 +1,8 @@
 /* onnx_shape: types and sizes of an ONNX node's results.
  *
- * Rules: the operators' pages of ONNX 1.23 (onnx.ai/onnx/operators), opsets 9 to 23 where torch.onnx
- * writes them. A row an operator. What a rule cannot say is taken from the file's own declaration
- * where it has numbers, or names of dimensions that are known.
+ * Rules: the operators' pages of ONNX 1.23 (onnx.ai/onnx/operators), opsets 9 to 23 where
+ * torch.onnx writes them. A row an operator. What a rule cannot say is taken from the file's own
+ * declaration where it has numbers, or names of dimensions that are known.
  *
  * Left out: If, Loop, Scan and what depends on data (NonZero, Unique, Compress). */
 #include "import/onnx_build.h"
@@ -84,7 +84,7 @@ static pl_dtype dtype_at(int64_t number, pl_dtype otherwise) {
     static const struct {
         int64_t number;
         pl_dtype dtype;
-    } rows[] = {{1, PL_DT_F32},  {2, PL_DT_U8},   {3, PL_DT_I8},   {4, PL_DT_U16}, {5, PL_DT_I16},
+    } rows[] = {{1, PL_DT_F32},  {2, PL_DT_U8},   {3, PL_DT_I8},   {4, PL_DT_U16},  {5, PL_DT_I16},
                 {6, PL_DT_I32},  {7, PL_DT_I64},  {9, PL_DT_BOOL}, {10, PL_DT_F16}, {11, PL_DT_F64},
                 {12, PL_DT_I32}, {13, PL_DT_I64}, {16, PL_DT_BF16}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -165,8 +165,8 @@ static void cast(onnx_build *c, const onnx_node *n) {
 static void matmul(onnx_build *c, const onnx_node *n) {
     const onnx_slot *a = onnx_in(c, n, 0), *b = onnx_in(c, n, 1);
     if (!known(a) || !known(b) || a->dims == 0 || b->dims == 0) return;
-    onnx_slot x = {.dims = a->dims > 2 ? a->dims - 2 : 0}, y = {.dims = b->dims > 2 ? b->dims - 2 : 0},
-              all = {0};
+    onnx_slot x = {.dims = a->dims > 2 ? a->dims - 2 : 0},
+              y = {.dims = b->dims > 2 ? b->dims - 2 : 0}, all = {0};
     memcpy(x.sizes, a->sizes, (size_t)x.dims * sizeof *x.sizes);
     memcpy(y.sizes, b->sizes, (size_t)y.dims * sizeof *y.sizes);
     if (!broadcast(&x, &y, &all)) return;
@@ -232,7 +232,8 @@ static int64_t windowed(int64_t in, int64_t kernel, int64_t stride, int64_t begi
 
 static void convolution(onnx_build *c, const onnx_node *n) {
     const onnx_slot *x = onnx_in(c, n, 0), *w = onnx_in(c, n, 1);
-    if (!known(x) || !known(w) || x->dims < 3 || x->dims > 2 + SPATIAL || w->dims != x->dims) return;
+    if (!known(x) || !known(w) || x->dims < 3 || x->dims > 2 + SPATIAL || w->dims != x->dims)
+        return;
     int dims = x->dims - 2;
     int64_t stride[SPATIAL], dilation[SPATIAL], pads[SPATIAL * 2], sizes[2 + SPATIAL];
     pl_onnx_window(n, dims, x->sizes + 2, w->sizes + 2, stride, pads, dilation);
@@ -248,11 +249,13 @@ static void convolution(onnx_build *c, const onnx_node *n) {
 
 static void convolution_transposed(onnx_build *c, const onnx_node *n) {
     const onnx_slot *x = onnx_in(c, n, 0), *w = onnx_in(c, n, 1);
-    if (!known(x) || !known(w) || x->dims < 3 || x->dims > 2 + SPATIAL || w->dims != x->dims) return;
+    if (!known(x) || !known(w) || x->dims < 3 || x->dims > 2 + SPATIAL || w->dims != x->dims)
+        return;
     int dims = x->dims - 2;
     int64_t stride[SPATIAL], dilation[SPATIAL], pads[SPATIAL * 2], sizes[2 + SPATIAL];
     pl_onnx_window(n, dims, x->sizes + 2, w->sizes + 2, stride, pads, dilation);
-    const onnx_attr *more = pl_onnx_attr(n, "output_padding"), *given = pl_onnx_attr(n, "output_shape");
+    const onnx_attr *more = pl_onnx_attr(n, "output_padding"),
+                    *given = pl_onnx_attr(n, "output_shape");
     sizes[0] = x->sizes[0];
     if (!pl_mul_i64(w->sizes[1], pl_onnx_int(n, "group", 1), &sizes[1])) return;
     for (int i = 0; i < dims; i++) {
@@ -278,8 +281,8 @@ static void pool(onnx_build *c, const onnx_node *n) {
     pl_onnx_window(n, dims, x->sizes + 2, kernel->ints, stride, pads, dilation);
     memcpy(sizes, x->sizes, 2 * sizeof *sizes);
     for (int i = 0; i < dims; i++) {
-        sizes[i + 2] = windowed(x->sizes[i + 2], kernel->ints[i], stride[i], pads[i], pads[i + dims],
-                                dilation[i], pl_onnx_int(n, "ceil_mode", 0) != 0);
+        sizes[i + 2] = windowed(x->sizes[i + 2], kernel->ints[i], stride[i], pads[i],
+                                pads[i + dims], dilation[i], pl_onnx_int(n, "ceil_mode", 0) != 0);
         if (sizes[i + 2] < 0) return;
     }
     set(onnx_out(c, n, 0), x->dtype, x->dims, sizes);
@@ -345,8 +348,7 @@ static void arg_reduce(onnx_build *c, const onnx_node *n) {
     int64_t sizes[PL_MAX_DIMS];
     if (axis < 0) return;
     for (int i = 0; i < x->dims; i++)
-        if (i != axis || pl_onnx_int(n, "keepdims", 1))
-            sizes[dims++] = i == axis ? 1 : x->sizes[i];
+        if (i != axis || pl_onnx_int(n, "keepdims", 1)) sizes[dims++] = i == axis ? 1 : x->sizes[i];
     set(onnx_out(c, n, 0), PL_DT_I64, dims, sizes);
 }
 
@@ -453,7 +455,8 @@ static void concat(onnx_build *c, const onnx_node *n) {
     memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
     for (uint32_t i = 1; i < n->input_count; i++) {
         const onnx_slot *y = onnx_in(c, n, i);
-        if (!known(y) || y->dims != x->dims || !pl_add_i64(sizes[axis], y->sizes[axis], &sizes[axis]))
+        if (!known(y) || y->dims != x->dims ||
+            !pl_add_i64(sizes[axis], y->sizes[axis], &sizes[axis]))
             return;
     }
     set(onnx_out(c, n, 0), x->dtype, x->dims, sizes);
@@ -540,7 +543,8 @@ bool pl_onnx_slice(const onnx_build *c, const onnx_node *n, int64_t *start, int6
     for (int k = 0; k < named; k++) {
         int axis = axis_of(axis_count > k ? axes[k] : k, x->dims);
         if (axis < 0) return false;
-        int64_t size = x->sizes[axis], by = step_count > k ? steps[k] : 1, from = starts[k], to = ends[k];
+        int64_t size = x->sizes[axis], by = step_count > k ? steps[k] : 1, from = starts[k],
+                to = ends[k];
         if (by == 0 || by == INT64_MIN) return false;
         if (from < 0) from = from < -size ? (by < 0 ? -1 : 0) : from + size;
         if (to < 0) to = to < -size ? (by < 0 ? -1 : 0) : to + size;
@@ -763,7 +767,8 @@ static void einsum(onnx_build *c, const onnx_node *n) {
 static void random_shape(onnx_build *c, const onnx_node *n) {
     const onnx_attr *a = pl_onnx_attr(n, "shape");
     if (a && a->kind == ONNX_INTS)
-        set(onnx_out(c, n, 0), dtype_at(pl_onnx_int(n, "dtype", 1), PL_DT_F32), (int)a->count, a->ints);
+        set(onnx_out(c, n, 0), dtype_at(pl_onnx_int(n, "dtype", 1), PL_DT_F32), (int)a->count,
+            a->ints);
 }
 
 static void random_like(onnx_build *c, const onnx_node *n) {
@@ -940,7 +945,7 @@ static void from_declaration(onnx_build *c, int32_t id) {
     if (s->dims >= 0 || v->dims < 0 || s->list) return;
     int64_t sizes[PL_MAX_DIMS];
     for (int i = 0; i < v->dims; i++) {
-        sizes[i] = v->dim[i].number >= 0   ? v->dim[i].number
+        sizes[i] = v->dim[i].number >= 0  ? v->dim[i].number
                    : v->dim[i].param >= 0 ? c->params[v->dim[i].param]
                                           : -1;
         if (sizes[i] < 0) return;

@@ -26,7 +26,7 @@ typedef struct pl_wire_field {
 } pl_wire_field;
 
 static inline pl_wire pl_wire_of(const void *bytes, size_t size) {
-    return (pl_wire){.at = bytes, .end = (const uint8_t *)bytes + size};
+    return (pl_wire){.at = bytes, .end = bytes ? (const uint8_t *)bytes + size : NULL};
 }
 static inline pl_wire pl_wire_in(const pl_wire_field *field) {
     return pl_wire_of(field->bytes, field->size);

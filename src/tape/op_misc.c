@@ -15,6 +15,26 @@ void pl_run_nothing(pl_eager *e, const pl_node *node, const pl_operator *op) {
 }
 
 /* zeros, arange, full_like and their like: outputs with no past. */
+/* Whether a line makes a tensor of another's type: it says dtype=x.dtype, or calls what does
+ * (torchvision's and transformers' noise that drops whole samples; export shows the caller's line).
+ */
+static bool takes_type(const char *source) {
+    static const char *const calls[] = {"stochastic_depth(", "drop_path("};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strstr(source, calls[i])) return true;
+    const char *line = strstr(source, "dtype="), *of = line ? strstr(line, ".dtype") : NULL;
+    return of && of < line + strcspn(line, ",)");
+}
+
+/* torch.empty(size, dtype=x.dtype) was exported with x's type of then; in a job whose weights are
+ * half it has x's type of now. A type that the line names itself stays. */
+static pl_dtype made_dtype(const pl_eager *e, const pl_node *node, pl_dtype exported) {
+    if (exported != PL_DT_F32 || !takes_type(node->source)) return exported;
+    return e->training->precision == PL_BF16   ? PL_DT_BF16
+           : e->training->precision == PL_FP16 ? PL_DT_F16
+                                               : exported;
+}
+
 void pl_run_make(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     for (uint32_t i = 0; i < node->output_count; i++) {
@@ -23,7 +43,10 @@ void pl_run_make(pl_eager *e, const pl_node *node, const pl_operator *op) {
         pl_dtype dtype = out->dtype;
         const pl_value *like = pl_arg_at(e, node, 0);
         bool typed = pl_node_arg(node, "dtype") && pl_node_arg(node, "dtype")->kind == PL_ARG_DTYPE;
-        if (like && !typed) dtype = pl_output_dtype(e, node, i);
+        if (like && !typed)
+            dtype = pl_output_dtype(e, node, i);
+        else if (typed)
+            dtype = made_dtype(e, node, dtype);
         pl_set_output(e, node, i, pl_new_output(e, node, i, dtype, NULL));
     }
 }

@@ -355,13 +355,26 @@ static bool names_a_type(const char *source) {
 
 static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node);
 
+/* Whether the line made what it casts: q_embed.to(q.dtype) at the end of a function of which export
+ * shows only the call, "q, k = apply_rotary_pos_emb(...)". Such a cast goes back to what came in.
+ */
+static bool casts_back(const pl_eager *e, const pl_node *node) {
+    int32_t maker = e->graph->tensors[node->args[0].tensor].producer;
+    const pl_node *made = maker >= 0 ? &e->graph->nodes[maker] : NULL;
+    return made && node->source[0] && made->module == node->module &&
+           strcmp(made->source, node->source) == 0 && strncmp(made->target, "aten.to.", 8) != 0;
+}
+
 static pl_dtype to_dtype(pl_eager *e, const pl_node *node, const pl_value *in) {
     const pl_tensor *out = pl_output_tensor(e, node, 0);
     if (!out) return (pl_dtype)in->dtype;
     const pl_tensor *was = &e->graph->tensors[node->args[0].tensor];
     bool changed = was->dtype != out->dtype;
-    if (!pl_dtype_is_float(out->dtype) || !e->retyped || !strstr(node->source, ".to("))
-        return out->dtype;
+    if (!pl_dtype_is_float(out->dtype) || !e->retyped) return out->dtype;
+    if (!strstr(node->source, ".to("))
+        return !changed && !names_a_type(node->source) && casts_back(e, node)
+                   ? module_input_dtype(e, node)
+                   : out->dtype;
     if (strstr(node->source, "dtype)") && !names_a_type(node->source))
         return module_input_dtype(e, node);
     return changed || names_a_type(node->source) ? out->dtype : (pl_dtype)in->dtype;
@@ -432,12 +445,19 @@ void pl_uncast(pl_eager *e, int32_t i) {
 }
 
 /* to, type_as, float, half, _to_copy. */
+/* x.type_as(y): y's type before a cast that was none at export, which took y's name. */
+static pl_dtype type_of_other(const pl_eager *e, const pl_node *node, const pl_value *other) {
+    for (size_t k = 0; node->args[1].kind == PL_ARG_TENSOR && k < e->uncast_count; k++)
+        if (e->uncast[k].tensor == node->args[1].tensor) return (pl_dtype)e->uncast[k].value->dtype;
+    return (pl_dtype)other->dtype;
+}
+
 void pl_run_to(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *in = pl_arg_at(e, node, 0);
     if (!in) return;
     const pl_value *other = pl_arg_at(e, node, 1);
-    pl_dtype dtype = other ? (pl_dtype)other->dtype : to_dtype(e, node, in);
+    pl_dtype dtype = other ? type_of_other(e, node, other) : to_dtype(e, node, in);
     if (dtype == PL_DT_UNKNOWN) dtype = (pl_dtype)in->dtype;
     bool copy = pl_node_int(node, "copy", 0) != 0;
     if (in->dtype == dtype && copy) {
