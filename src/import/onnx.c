@@ -107,7 +107,9 @@ int32_t pl_onnx_tensor(onnx_build *c, int32_t value) {
      */
     const char *target =
         s->dims == 1 && !pl_dtype_is_float(s->dtype) ? "aten.arange.default" : "aten.full.default";
-    pl_call(c->b, target);
+    int32_t like = pl_onnx_like(c, value);
+    pl_call(c->b, like == PL_NONE ? target : "aten.new_full.default");
+    if (like != PL_NONE) pl_call_tensor(c->b, "self", like);
     if (s->dims != 1) pl_call_ints(c->b, "size", s->dims, s->sizes);
     s->tensor = pl_call_result(c->b, s->dtype, s->dims, s->sizes);
     return s->tensor;

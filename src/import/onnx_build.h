@@ -2,13 +2,16 @@
  *
  * Every value has a slot: its type and sizes, its numbers where they follow from sizes and
  * constants alone (a file with an open batch computes its shapes with operators), and the tensor of
- * the graph in the making once there is one. onnx_shape.c fills types and sizes, onnx_fold.c
- * numbers, onnx_emit.c and onnx_fx.c make tensors. */
+ * the graph in the making once there is one. onnx_shape*.c fill types and sizes, onnx_fold.c
+ * numbers, onnx_emit*.c and onnx_fx*.c make tensors. */
 #ifndef PL_IMPORT_ONNX_BUILD_H
 #define PL_IMPORT_ONNX_BUILD_H
 
 #include "graph/aten.h"
 #include "import/onnx_model.h"
+
+/* Most spatial dimensions of a convolution, pool or resize. */
+enum { ONNX_SPATIAL = 3 };
 
 typedef struct onnx_slot onnx_slot;
 struct onnx_slot {
@@ -42,9 +45,18 @@ static inline onnx_slot *onnx_out(const onnx_build *c, const onnx_node *n, uint3
     return i < n->output_count && n->outputs[i] >= 0 ? &c->slots[n->outputs[i]] : NULL;
 }
 
+static inline bool onnx_known(const onnx_slot *s) {
+    return s && s->dims >= 0;
+}
+
 /* The tensor of a value, made where it is a constant; PL_NONE for value -1, and where its node has
  * not been emitted. */
 int32_t pl_onnx_tensor(onnx_build *c, int32_t value);
+/* The tensor whose type a float value has that was made of nothing (x.new_zeros, zeros_like,
+ * empty(size, dtype=x.dtype)): the one whose sizes it was made with, which a job's precision may
+ * have given another type than the file's. The file cannot tell these from zeros(size), which would
+ * stay float32. PL_NONE: none. */
+int32_t pl_onnx_like(const onnx_build *c, int32_t value);
 /* A text for as long as the graph lives. */
 const char *pl_onnx_copy(onnx_build *c, const char *text);
 

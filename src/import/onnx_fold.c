@@ -161,7 +161,7 @@ static void copy_strided(onnx_build *c, const onnx_slot *x, onnx_slot *out, cons
 
 static void fold_transpose(onnx_build *c, const onnx_node *n, onnx_slot *out) {
     const onnx_slot *x = onnx_in(c, n, 0);
-    const onnx_attr *perm = pl_onnx_attr(n, "perm");
+    const onnx_attr *perm = onnx_ints(n, "perm");
     int order[PL_MAX_DIMS];
     if (!x || !x->numbers || x->dims != out->dims) return;
     for (int i = 0; i < x->dims; i++)

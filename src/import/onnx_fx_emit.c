@@ -222,6 +222,17 @@ static bool is_reshape(const onnx_build *c, const fx_call *call) {
     return next && strcmp(next->target, "aten._unsafe_view.default") == 0;
 }
 
+/* A dropout with p = 0 is decomposed to a clone (torch/_decomp/decompositions.py), where eager
+ * PyTorch returns its input. A line that clones itself is believed. */
+static bool is_dropout(const onnx_build *c, const fx_call *call) {
+    const onnx_node *n = &c->g->nodes[call->last];
+    if (strcmp(call->target, "aten.clone.default") != 0 || call->contiguous ||
+        call->output_count != 1 || !pl_dtype_is_float(c->slots[call->outputs[0]].dtype))
+        return false;
+    if (n->module >= 0 && strstr(c->g->modules[n->module].type, "Dropout")) return true;
+    return *n->source && !strstr(n->source, "clone(") && !strstr(n->source, "copy(");
+}
+
 static void add_results(onnx_build *c, const fx_call *call, const struct target *t) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < call->output_count; i++) {
@@ -262,7 +273,8 @@ bool pl_onnx_fx_emit(onnx_build *c, const fx_call *call) {
     for (uint32_t i = 0; i < call->arg_count; i++) claim(&r, &call->args[i]);
     if (!resolvable(c, call, &r)) return false;
     prepare(c, call, &r);
-    if (is_reshape(c, call) && call->args[0].kind == FX_VALUE && call->args[0].value >= 0) {
+    if ((is_reshape(c, call) || is_dropout(c, call)) && call->arg_count &&
+        call->args[0].kind == FX_VALUE && call->args[0].value >= 0) {
         c->slots[call->outputs[0]].tensor = pl_onnx_tensor(c, call->args[0].value);
         return true;
     }

@@ -118,6 +118,11 @@ const char *pl_onnx_text(onnx_graph *g, const char *bytes, size_t size);
 int32_t pl_onnx_value(const onnx_graph *g, const char *name, size_t length);
 
 const onnx_attr *pl_onnx_attr(const onnx_node *n, const char *name);
+/* A list of integers; NULL: none, or of another kind. */
+static inline const onnx_attr *onnx_ints(const onnx_node *n, const char *name) {
+    const onnx_attr *a = pl_onnx_attr(n, name);
+    return a && a->kind == ONNX_INTS ? a : NULL;
+}
 int64_t pl_onnx_int(const onnx_node *n, const char *name, int64_t otherwise);
 double pl_onnx_float(const onnx_node *n, const char *name, double otherwise);
 const char *pl_onnx_string(const onnx_node *n, const char *name, const char *otherwise);

@@ -3,10 +3,10 @@
  * Old exports (torch.onnx.export with dynamo=False) say nothing of the operators they came from and
  * take many apart; what they make of each is written in
  * torch/onnx/_internal/torchscript_exporter/symbolic_opset*.py (2.11) and is looked for here: a
- * linear layer (Transpose, MatMul, Add), gelu, silu, rsqrt, layer norm before opset 17, group norm,
- * and scaled_dot_product_attention, which is told from attention written out in Python by the
- * square root of the scale on both queries and keys. What belongs together becomes one step, at its
- * last node.
+ * linear layer (Transpose, MatMul, Add), gelu, silu, rsqrt, bernoulli, layer norm before opset 17,
+ * group norm, and scaled_dot_product_attention, which is told from attention written out in Python
+ * by the square root of the scale on both queries and keys. What belongs together becomes one step,
+ * at its last node.
  *
  * Left out: nodes whose call the file names (onnx_fx.c), and what training code writes out itself.
  */
@@ -127,7 +127,7 @@ static onnx_step *head(const finder *f, const onnx_node *n, onnx_shape_of kind, 
 
 static void find_linear(finder *f, const onnx_node *product) {
     const onnx_node *turn = maker(f, input(product, 1), "Transpose");
-    const onnx_attr *perm = turn ? pl_onnx_attr(turn, "perm") : NULL;
+    const onnx_attr *perm = turn ? onnx_ints(turn, "perm") : NULL;
     int32_t w = -1;
     if (turn && weight(f, input(turn, 0), 2) && perm && perm->count == 2 && perm->ints[0] == 1)
         w = input(turn, 0);
@@ -231,6 +231,17 @@ static void find_rsqrt(finder *f, const onnx_node *root) {
     if (!over) return;
     inside(f, root);
     head(f, over, ONNX_RSQRT, input(root, 0), -1, -1);
+}
+
+/* cast(rand_like(x) < p): x.bernoulli_(p), the noise of stochastic depth. */
+static void find_bernoulli(finder *f, const onnx_node *random) {
+    const onnx_node *less = taker(f, output(random), "Less");
+    const onnx_node *last = less ? taker(f, output(less), "Cast") : NULL;
+    double p;
+    if (!last || input(less, 0) != output(random) || !constant(f, input(less, 1), &p)) return;
+    inside(f, random);
+    inside(f, less);
+    head(f, last, ONNX_BERNOULLI, input(random, 0), -1, -1)->number = p;
 }
 
 /* ---- norms ---- */
@@ -410,11 +421,17 @@ static const struct {
     const char *op;
     void (*find)(finder *f, const onnx_node *n);
 } finders[] = {
-    {"Softmax", find_attention}, {"Erf", find_gelu},
-    {"Div", find_layer_norm},    {"Sigmoid", find_silu},
-    {"Sqrt", find_rsqrt},        {"InstanceNormalization", find_group_norm},
-    {"MatMul", find_linear},     {"LSTM", find_recurrent},
-    {"GRU", find_recurrent},     {"RNN", find_recurrent},
+    {"Softmax", find_attention},
+    {"Erf", find_gelu},
+    {"Div", find_layer_norm},
+    {"Sigmoid", find_silu},
+    {"Sqrt", find_rsqrt},
+    {"InstanceNormalization", find_group_norm},
+    {"MatMul", find_linear},
+    {"LSTM", find_recurrent},
+    {"GRU", find_recurrent},
+    {"RNN", find_recurrent},
+    {"RandomUniformLike", find_bernoulli},
 };
 
 bool pl_onnx_patterns(onnx_plan *plan, pl_arena *scratch) {

@@ -28,6 +28,7 @@ typedef enum onnx_shape_of {
     ONNX_GELU_TANH,
     ONNX_SILU,
     ONNX_RSQRT,
+    ONNX_BERNOULLI,  /* a: what has its sizes and type; number: p */
     ONNX_LAYER_NORM, /* a: input, b: weight, c: bias */
     ONNX_GROUP_NORM, /* a: input, b: weight, c: bias; number: groups */
     ONNX_ATTENTION,  /* a, b, c: query, key, value; d: mask; number: scale, 0: as usual */

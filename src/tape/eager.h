@@ -110,6 +110,7 @@ struct pl_eager {
     const pl_training *training;
     const pl_tape_device *device;
     pl_value **env;  /* [tensor_count]: value of each graph tensor, NULL: none or dead */
+    uint8_t *types;  /* [tensor_count]: pl_dtype of each when it was made last; 0: not yet */
     pl_leaf *leaves; /* [leaf_count] */
     int32_t leaf_count;
     pl_fn **fns; /* in order of creation, this step */

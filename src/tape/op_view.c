@@ -355,14 +355,23 @@ static bool names_a_type(const char *source) {
 
 static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node);
 
-/* Whether the line made what it casts: q_embed.to(q.dtype) at the end of a function of which export
- * shows only the call, "q, k = apply_rotary_pos_emb(...)". Such a cast goes back to what came in.
- */
-static bool casts_back(const pl_eager *e, const pl_node *node) {
-    int32_t maker = e->graph->tensors[node->args[0].tensor].producer;
-    const pl_node *made = maker >= 0 ? &e->graph->nodes[maker] : NULL;
-    return made && node->source[0] && made->module == node->module &&
-           strcmp(made->source, node->source) == 0 && strncmp(made->target, "aten.to.", 8) != 0;
+/* q_embed.to(q.dtype) at the end of a function of which export shows only the call, "q, k =
+ * apply_rotary_pos_emb(...)": the type of what the line was given, by way of first arguments.
+ * PL_DT_UNKNOWN: the line did not make what it casts. */
+static pl_dtype type_before_line(const pl_eager *e, const pl_node *node) {
+    enum { LONGEST = 64 };
+    int32_t id = node->args[0].tensor;
+    for (int steps = 0; steps < LONGEST; steps++) {
+        int32_t maker = e->graph->tensors[id].producer;
+        const pl_node *made = maker >= 0 ? &e->graph->nodes[maker] : NULL;
+        if (!made || !node->source[0] || made->module != node->module ||
+            strcmp(made->source, node->source) != 0)
+            return steps > 0 ? (pl_dtype)e->types[id] : PL_DT_UNKNOWN;
+        if (steps == 0 && strncmp(made->target, "aten.to.", 8) == 0) return PL_DT_UNKNOWN;
+        if (made->arg_count == 0 || made->args[0].kind != PL_ARG_TENSOR) return PL_DT_UNKNOWN;
+        id = made->args[0].tensor;
+    }
+    return PL_DT_UNKNOWN;
 }
 
 static pl_dtype to_dtype(pl_eager *e, const pl_node *node, const pl_value *in) {
@@ -371,10 +380,11 @@ static pl_dtype to_dtype(pl_eager *e, const pl_node *node, const pl_value *in) {
     const pl_tensor *was = &e->graph->tensors[node->args[0].tensor];
     bool changed = was->dtype != out->dtype;
     if (!pl_dtype_is_float(out->dtype) || !e->retyped) return out->dtype;
-    if (!strstr(node->source, ".to("))
-        return !changed && !names_a_type(node->source) && casts_back(e, node)
-                   ? module_input_dtype(e, node)
-                   : out->dtype;
+    if (!strstr(node->source, ".to(")) {
+        pl_dtype before =
+            changed || names_a_type(node->source) ? PL_DT_UNKNOWN : type_before_line(e, node);
+        return before && pl_dtype_is_float(before) ? before : out->dtype;
+    }
     if (strstr(node->source, "dtype)") && !names_a_type(node->source))
         return module_input_dtype(e, node);
     return changed || names_a_type(node->source) ? out->dtype : (pl_dtype)in->dtype;

@@ -46,6 +46,7 @@ void pl_set_output(pl_eager *e, const pl_node *node, uint32_t i, pl_value *value
     pl_value **place = &e->env[node->outputs[i]];
     pl_drop(e, *place);
     *place = value;
+    if (value) e->types[node->outputs[i]] = value->dtype;
 }
 
 /* torch.promote_types for the types that models use; bf16 with fp16 gives fp32. */

@@ -351,10 +351,11 @@ static bool prepare(pl_trainer *t) {
     const pl_graph *g = e->graph;
     pl_arena *arena = e->tape->arena;
     e->env = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *e->env);
+    e->types = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *e->types);
     e->leaves = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *e->leaves);
     e->cached = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *e->cached);
     t->operators = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *t->operators);
-    if (!e->env || !e->leaves || !e->cached || !t->operators ||
+    if (!e->env || !e->types || !e->leaves || !e->cached || !t->operators ||
         !pl_lifetimes_find(&t->lifetimes, g, arena))
         return false;
     /* Importers share equal names, so that most nodes' rows are found by the name's address. */
