@@ -38,6 +38,17 @@ counts_are_not_operators() {
     says err 'has no graph to write'
 }
 
+# Casts and noise that follow a tensor's type were exported with float32's: a job in half precision makes them
+# again as the export in that precision has them (Gemma's type_as, OLMo 2's rotary casts; PyTorch 2.11).
+float32_exports_in_half() {
+    for name in gemma olmo2; do
+        gives 0 "$PLIMSOLL" estimate "$ROOT/tests/data/halves/$name-16.pt2" --estimator sim --json
+        half=$(value memory <out)
+        gives 0 "$PLIMSOLL" estimate "$ROOT/tests/data/halves/$name-32.pt2" --precision bf16 --estimator sim --json
+        is "$(value memory <out)" "$half"
+    done
+}
+
 # ---- sizes ----
 
 any_batch_and_sequence() {
@@ -130,7 +141,8 @@ converting_shows_the_sizes_asked_for() {
     gives 3 "$PLIMSOLL" convert "$config" --out no/such/folder/g.json
 }
 
-for case in names_say_nothing what_it_could_be_is_told counts_are_not_operators any_batch_and_sequence \
+for case in names_say_nothing what_it_could_be_is_told counts_are_not_operators float32_exports_in_half \
+    any_batch_and_sequence \
     tasks_and_attention the_largest_batch_of_a_config sweeps_are_tables sweeps_that_make_no_sense \
     converted_graphs_say_the_same converted_graphs_keep_symbols converting_shows_the_sizes_asked_for; do
     try "$case"
