@@ -71,8 +71,8 @@ void help_print(FILE *out, verb v) {
         fputs("usage: plimsoll VERB ...\n\n", out);
         put_wrapped(
             out,
-            "Predicts what a PyTorch training job will ask of a GPU, from the model's exported "
-            "graph, without Python, PyTorch or a GPU.",
+            "Predicts what a PyTorch training job will ask of a GPU, from a model in any of "
+            "several forms, without Python, PyTorch or a GPU.",
             0, NAME_COLUMNS + TEXT_COLUMNS);
         putc('\n', out);
         for (int i = 0; i < VERBS; i++)

@@ -124,6 +124,30 @@ converted_graphs_say_the_same() {
         is "$(value memory <out) $(value model.parameters <out)" "$before"
     done
 }
+# What was guessed is told of the graph too, and its interval is as wide.
+converted_graphs_keep_doubts() {
+    sed 's/"llama"/"newcomer"/; s/LlamaForCausalLM/NewcomerForCausalLM/' "$config" >new.json
+    gives 0 "$PLIMSOLL" estimate new.json --batch 1 --seq 512 --estimator sim --json
+    before="$(value memory <out) $(value warnings <out)"
+    says out 'newcomer'
+    gives 0 "$PLIMSOLL" convert new.json --batch 1 --seq 512 --out graph.json
+    gives 0 "$PLIMSOLL" estimate graph.json --estimator sim --json
+    is "$(value memory <out) $(value warnings <out)" "$before"
+}
+hostile_onnx_is_told() {
+    refused=0
+    for file in "$ROOT"/tests/data/hostile/*.onnx; do
+        code=0
+        "$PLIMSOLL" estimate "$file" --batch 4 >out 2>err || code=$?
+        [ "$code" -eq 0 ] || { is "$code" 3; says err "$(basename "$file")"; refused=$((refused + 1)); }
+    done
+    [ "$refused" -ge 5 ]
+}
+too_large_for_any_card() {
+    sed 's/"vocab_size": 32000/"vocab_size": 1000000000/' "$config" >large.json
+    gives 3 "$PLIMSOLL" estimate large.json --batch 100000 --seq 100000
+    says err 'large'
+}
 converted_graphs_keep_symbols() {
     gives 0 "$PLIMSOLL" convert "$ROOT/examples/gpt2.pt2"
     mv out graph.json
@@ -144,7 +168,8 @@ converting_shows_the_sizes_asked_for() {
 for case in names_say_nothing what_it_could_be_is_told counts_are_not_operators float32_exports_in_half \
     any_batch_and_sequence \
     tasks_and_attention the_largest_batch_of_a_config sweeps_are_tables sweeps_that_make_no_sense \
-    converted_graphs_say_the_same converted_graphs_keep_symbols converting_shows_the_sizes_asked_for; do
+    converted_graphs_say_the_same converted_graphs_keep_doubts \
+    hostile_onnx_is_told too_large_for_any_card converted_graphs_keep_symbols converting_shows_the_sizes_asked_for; do
     try "$case"
 done
 done_testing

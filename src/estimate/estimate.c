@@ -145,6 +145,8 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     report->batch = batch;
     report->seq = seq;
     warn_of_recipe(report, model->recipe, job);
+    for (int32_t i = 0; model->graph && i < model->graph->note_count; i++)
+        pl_report_warn(report, model->graph->notes[i]);
     warn_of_trace(report, model->trace, job);
     pl_report_finish(report, estimator, gpu);
     report->elapsed_us = pl_now_us() - begin;

@@ -217,8 +217,8 @@ static pl_status refuse(pl_error *err, const char *option, const char *what, int
                        "the graph has no %s dimension that could be %lld", what, (long long)asked);
     return pl_fail(
         err, PL_USAGE, option, -1,
-        "the graph was exported for a %s of %lld alone; to ask for another, export it with a "
-        "dynamic one: "
+        "the graph was made for a %s of %lld alone; to ask for another, convert its description "
+        "again, or export it with a dynamic one: "
         "torch.export.export(model, args, dynamic_shapes={\"x\": {%d: torch.export.Dim(\"%s\")}})",
         what, (long long)has, strcmp(what, "batch") == 0 ? 0 : 1, what);
 }
@@ -354,7 +354,13 @@ pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, cons
     pl_status status = asked ? pl_model_graph(model, job, &g, &owned, &batch, &seq, err) : PL_OK;
     if (status != PL_OK) return status;
     pl_text text = {.arena = pl_arena_new(model->settings.memory_limit)};
-    if (text.arena) pl_graph_json_write(&text, g);
+    pl_graph whole = *g; /* with what reading the description assumed */
+    if (model->recipe) {
+        whole.notes = model->recipe->warnings;
+        whole.note_count = (int32_t)model->recipe->warning_count;
+        whole.guessed = model->recipe->guessed;
+    }
+    if (text.arena) pl_graph_json_write(&text, &whole);
     if (text.arena && !text.failed && (*out = malloc(text.length + 1))) {
         memcpy(*out, text.text, text.length + 1);
         *size = text.length;

@@ -136,7 +136,8 @@ pl_evidence pl_simulation_evidence(const pl_subject *subject, const pl_tape *tap
                          .parallel = subject->job->parallel != PL_ALONE,
                          .calibrated = subject->gpu->calibrated,
                          .hidden = tape->hidden_branches || open_sizes(subject->model->graph),
-                         .guessed = subject->model->recipe && subject->model->recipe->guessed,
+                         .guessed = (subject->model->recipe && subject->model->recipe->guessed) ||
+                                    subject->model->graph->guessed,
                          .quantized = tape->used_quantized,
                          .unknown = (int)tape->unknown_count};
 }

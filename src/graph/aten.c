@@ -508,16 +508,6 @@ int32_t pl_aten_reduce(pl_builder *b, const char *target, int32_t x, int dim, bo
     return pl_call_result(b, dtype, out.dims, out.sizes);
 }
 
-int32_t pl_aten_reduce_all(pl_builder *b, const char *target, int32_t x) {
-    pl_dtype dtype = pl_built(b, x)->dtype;
-    if (strncmp(target, "aten.sum", 8) == 0 && !pl_dtype_is_float(dtype)) dtype = PL_DT_I64;
-    if (strncmp(target, "aten.any", 8) == 0 || strncmp(target, "aten.all", 8) == 0)
-        dtype = PL_DT_BOOL;
-    pl_call(b, target);
-    pl_call_tensor(b, "self", x);
-    return pl_call_result(b, dtype, 0, NULL);
-}
-
 int32_t pl_aten_pool(pl_builder *b, const char *target, int dims, int32_t x, const int64_t *kernel,
                      const int64_t *stride, const int64_t *padding, const int64_t *dilation,
                      bool ceil) {

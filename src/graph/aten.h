@@ -86,14 +86,12 @@ int32_t pl_aten_stack(pl_builder *b, int count, const int32_t *parts, int dim);
 void pl_aten_chunk(pl_builder *b, int32_t x, int count, int dim, int32_t *parts);
 void pl_aten_split(pl_builder *b, int32_t x, int count, const int64_t *sizes, int dim,
                    int32_t *parts);
-void pl_aten_unbind(pl_builder *b, int32_t x, int dim, int count, int32_t *parts);
 /* padding: pairs from the last dimension on, as F.pad; constant 0. */
 int32_t pl_aten_pad(pl_builder *b, int32_t x, int count, const int64_t *padding);
 
 /* ---- reductions, pooling ---- */
 /* "aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default" over one dimension. */
 int32_t pl_aten_reduce(pl_builder *b, const char *target, int32_t x, int dim, bool keep);
-int32_t pl_aten_reduce_all(pl_builder *b, const char *target, int32_t x); /* "aten.sum.default" */
 /* target "aten.max_pool2d.default", "aten.avg_pool1d.default", ...; ceil: ceil_mode. */
 int32_t pl_aten_pool(pl_builder *b, const char *target, int dims, int32_t x, const int64_t *kernel,
                      const int64_t *stride, const int64_t *padding, const int64_t *dilation,

@@ -274,24 +274,6 @@ void pl_aten_split(pl_builder *b, int32_t x, int count, const int64_t *sizes, in
     parts_along(b, x, dim, count, sizes, parts);
 }
 
-void pl_aten_unbind(pl_builder *b, int32_t x, int dim, int count, int32_t *parts) {
-    const char *target = "aten.unbind.int";
-    no_parts(count, parts);
-    const pl_tensor *t = pl_built(b, x);
-    if (pl_build_failed(b) || !pl_shape_dim(b, target, t->dims, &dim)) return;
-    if (!pl_shape_need(b, target, t->sizes[dim] == count, "another number of parts than there are"))
-        return;
-    pl_shape out = {.dims = 0};
-    for (int i = 0; i < t->dims; i++)
-        if (i != dim) out.sizes[out.dims++] = t->sizes[i];
-    pl_dtype dtype = t->dtype;
-    pl_call(b, target);
-    pl_call_tensor(b, "self", x);
-    pl_call_int(b, "dim", dim);
-    for (int i = 0; i < count; i++) parts[i] = pl_call_result(b, dtype, out.dims, out.sizes);
-    pl_call_list(b);
-}
-
 /* ---- together ---- */
 
 int32_t pl_aten_cat(pl_builder *b, int count, const int32_t *parts, int dim) {

@@ -383,10 +383,6 @@ int pl_built_dims(const pl_builder *b, int32_t tensor) {
     return pl_built(b, tensor)->dims;
 }
 
-int64_t pl_built_operators(const pl_builder *b) {
-    return (int64_t)b->node_count;
-}
-
 /* ---- operators ---- */
 
 /* The operator being written gets its arguments and outputs. */

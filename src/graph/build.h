@@ -85,7 +85,6 @@ const pl_tensor *pl_built(const pl_builder *b, int32_t tensor);
 int64_t pl_built_size(const pl_builder *b, int32_t tensor,
                       int dim); /* dim from the end where negative; 1 where there is none */
 int pl_built_dims(const pl_builder *b, int32_t tensor);
-int64_t pl_built_operators(const pl_builder *b); /* so far */
 
 /* ---- operators, one by one (graph/aten.h has most ready made) ---- */
 

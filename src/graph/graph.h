@@ -152,6 +152,11 @@ typedef struct pl_graph {
     /* Each expression once: pl_expr_index is the place in it. */
     const pl_expr **exprs;
     int32_t expr_count;
+    /* Of a converted description: what was assumed when it was read, for people; and whether a family
+     * or a shape was guessed. */
+    const char **notes;
+    int32_t note_count;
+    bool guessed;
 } pl_graph;
 
 /* The argument called name, or NULL. An argument the file left out (a default) is NULL too. */

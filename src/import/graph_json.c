@@ -21,7 +21,7 @@ typedef struct reader {
     pl_json json;
     pl_arena *arena;
     pl_graph *graph;
-    list symbols, modules, tensors, nodes, inputs, outputs, mutations, exprs;
+    list symbols, modules, tensors, nodes, inputs, outputs, mutations, exprs, notes;
     list numbers, numbered; /* int64_t and pl_expr * of the list of sizes being read */
     list args;
     char message[200];
@@ -403,6 +403,11 @@ static bool read_mutation(reader *r) {
     return !r->json.failure;
 }
 
+static bool read_note(reader *r) {
+    const char **note = add(r, &r->notes, sizeof *note);
+    return note && read_string(r, note);
+}
+
 /* ---- the whole ---- */
 
 static const struct {
@@ -411,7 +416,7 @@ static const struct {
 } lists[] = {
     {"symbols", read_symbol},     {"modules", read_module}, {"tensors", read_tensor},
     {"nodes", read_node},         {"inputs", read_input},   {"outputs", read_output},
-    {"mutations", read_mutation},
+    {"mutations", read_mutation}, {"notes", read_note},
 };
 
 static bool read_all(reader *r) {
@@ -429,6 +434,8 @@ static bool read_all(reader *r) {
                 fail(r, "version 1, which this plimsoll reads");
         } else if (PL_JSON_IS(&key, "name")) {
             read_string(r, &r->graph->name);
+        } else if (PL_JSON_IS(&key, "guessed")) {
+            pl_json_bool(&r->json, &r->graph->guessed);
         } else if (PL_JSON_IS(&key, "torch_version")) {
             read_string(r, &r->graph->torch_version);
         } else {
@@ -519,6 +526,8 @@ pl_status pl_import_graph_json(pl_graph **out, const char *bytes, size_t size, c
         g->outputs = kept(&r, &r.outputs, sizeof *g->outputs);
         g->mutations = kept(&r, &r.mutations, sizeof *g->mutations);
         g->exprs = kept(&r, &r.exprs, sizeof *g->exprs);
+        g->notes = kept(&r, &r.notes, sizeof *g->notes);
+        g->note_count = (int32_t)r.notes.count;
         g->tensor_count = (int32_t)r.tensors.count;
         g->node_count = (int32_t)r.nodes.count;
         g->module_count = (int32_t)r.modules.count;

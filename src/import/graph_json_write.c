@@ -204,6 +204,10 @@ static void put_node(pl_text *w, const pl_node *n) {
         pl_text_add((w), "]");                                                                     \
     } while (0)
 
+static void put_note(pl_text *w, const char *const *note) {
+    pl_text_string(w, *note);
+}
+
 static void put_mutation(pl_text *w, const int32_t (*pair)[2]) {
     put_ids(w, *pair, 2);
 }
@@ -212,6 +216,8 @@ void pl_graph_json_write(pl_text *w, const pl_graph *g) {
     pl_text_add(w, "{\"plimsoll_graph\": 1");
     put_member(w, "name", g->name);
     put_member(w, "torch_version", g->torch_version);
+    if (g->guessed) pl_text_add(w, ", \"guessed\": true");
+    if (g->note_count > 0) PUT_LIST(w, "notes", g->notes, g->note_count, put_note);
     PUT_LIST(w, "symbols", g->symbols, g->symbol_count, put_symbol);
     PUT_LIST(w, "modules", g->modules, g->module_count, put_module);
     PUT_LIST(w, "tensors", g->tensors, g->tensor_count, put_tensor);

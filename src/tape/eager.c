@@ -115,7 +115,10 @@ static pl_value *value_on(pl_eager *e, pl_storage *storage, pl_dtype dtype, int 
     value->sizes = (int64_t *)(value + 1);
     value->strides = value->sizes + dims;
     value->elements = count_elements(dims, sizes);
-    if (value->elements < 0) return fail(e);
+    if (value->elements < 0) {
+        if (!e->failed) e->too_large = e->what ? e->what : "the model";
+        return fail(e);
+    }
     int64_t step = 1;
     for (int i = dims; i-- > 0;) {
         value->sizes[i] = sizes[i];
@@ -149,6 +152,7 @@ pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes,
     int64_t n = strides ? storage_elements(dims, sizes, strides) : count_elements(dims, sizes);
     int64_t bytes;
     pl_storage *storage = pl_arena_alloc(e->step_arena, sizeof *storage);
+    if (n < 0 && !e->failed) e->too_large = e->what ? e->what : "the model";
     if (!storage || n < 0 || !pl_mul_i64(n, pl_dtype_size(dtype), &bytes)) return fail(e);
     storage->block = pl_block_new(e, bytes);
     return value_on(e, storage, dtype, dims, sizes, strides);

@@ -37,7 +37,7 @@ struct pl_value {
     int32_t refs;   /* holders: Python names, saved tensors, gradient buffers */
     int32_t leaf;   /* parameter index whose gradient this accumulates, -1: none */
     uint8_t dims;
-    uint8_t dtype;  /* pl_dtype */
+    uint8_t dtype;   /* pl_dtype */
     uint16_t output; /* which output of fn */
     bool needs_grad;
     bool view; /* made in backward by a view operator: its base lives as long as it does */
@@ -59,13 +59,13 @@ typedef struct pl_edge {
 
 struct pl_fn {
     pl_backward *backward;
-    const char *name; /* "AddmmBackward0" */
-    pl_edge *edges;   /* [edge_count], inputs in the order of PyTorch's formula */
-    pl_value **saved; /* [saved_count]; NULL once released */
-    pl_value **grads; /* [output_count]: what has arrived */
-    int64_t *numbers; /* rule's own, e.g. sizes; may be NULL */
-    const void *rule; /* rule's own */
-    int32_t node;     /* of the graph */
+    const char *name;                  /* "AddmmBackward0" */
+    pl_edge *edges;                    /* [edge_count], inputs in the order of PyTorch's formula */
+    pl_value **saved;                  /* [saved_count]; NULL once released */
+    pl_value **grads;                  /* [output_count]: what has arrived */
+    int64_t *numbers;                  /* rule's own, e.g. sizes; may be NULL */
+    const void *rule;                  /* rule's own */
+    int32_t node;                      /* of the graph */
     uint16_t edge_count, output_count; /* up to PL_MOST_PARTS */
     uint8_t saved_count, saved_room;
     int32_t refs;               /* outputs that live, and edges of functions that do */
@@ -127,7 +127,7 @@ struct pl_eager {
     uint8_t autocast; /* pl_dtype to cast down to, 0: off */
     bool blas_forward, blas_backward, blas_lt, blas_lt_backward; /* workspaces taken */
     bool rnn_dropout_state;
-    bool nested_codes; /* bitsandbytes' table for scales is on the device */
+    bool nested_codes;          /* bitsandbytes' table for scales is on the device */
     pl_checkpoint_frame *frame; /* being recorded or made again, NULL: none */
     void (*recompute)(pl_eager *e, pl_checkpoint_frame *frame); /* runs a frame's forward again */
     void (*before_fn)(pl_eager *e,
@@ -143,7 +143,9 @@ struct pl_eager {
         pl_value *value;
     } * uncast;
     size_t uncast_count, uncast_room;
-    bool failed;      /* out of memory */
+    bool failed; /* out of memory, or: */
+    const char
+        *too_large;   /* operator or parameter of a tensor too large for any card; NULL: none */
     pl_value nothing; /* what functions return then */
     pl_storage nothing_storage;
     int64_t nothing_sizes[PL_MAX_DIMS];

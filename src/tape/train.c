@@ -454,11 +454,15 @@ pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_training 
         *out = tape;
         return PL_OK;
     }
-    pl_arena_free(&arena);
-    return pl_fail(
-        err, PL_MISSING, graph->name, -1,
-        "out of memory while simulating (limit %zu bytes), or a tensor of more than 2^44 elements",
-        memory_limit);
+    pl_status status =
+        t.e.too_large
+            ? pl_fail(err, PL_INPUT, graph->name, -1,
+                      "a tensor of more than 2^44 elements in %s: sizes that no card could hold",
+                      t.e.too_large)
+            : pl_fail(err, PL_MISSING, graph->name, -1,
+                      "out of memory while simulating (limit %zu bytes)", memory_limit);
+    pl_arena_free(&arena); /* the name may lie in it */
+    return status;
 }
 
 void pl_tape_close(pl_tape **tape) {
