@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/file.h"
 #include "graph_sound.h"
@@ -58,14 +57,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size) {
 
 #if !defined(PL_LIBFUZZER)
 
-static uint64_t state = 88172645463325252u; /* xorshift64 (G. Marsaglia, 2003) */
-
-static size_t below(size_t limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return limit ? (size_t)(state % limit) : 0;
-}
+#include "fuzz.h"
 
 /* Values and text that readers tend to stumble over. */
 static const char *const tokens[] = {"-1",
@@ -117,65 +109,14 @@ static void change_value(unsigned char *bytes, size_t *size, size_t room) {
 }
 
 static void damage(unsigned char *bytes, size_t *size, size_t room) {
-    size_t times = 1 + below(4);
-    while (times-- && *size) {
-        size_t at = below(*size), length = 1 + below(16);
-        if (length > *size - at) length = *size - at;
-        switch (below(8)) {
-        case 0: bytes[at] ^= (unsigned char)(1u << below(8)); break;
-        case 1: /* leave a piece out */
-            memmove(bytes + at, bytes + at + length, *size - at - length);
-            *size -= length;
-            break;
-        case 2: /* a piece from elsewhere over this one */
-            memmove(bytes + at, bytes + below(*size - length + 1), length);
-            break;
-        case 3:
-            if (below(4) == 0) *size = at;
-            break;
-        default: change_value(bytes, size, room);
-        }
+    if (below(3) == 0) {
+        fuzz_damage(bytes, size, room, tokens, sizeof tokens / sizeof *tokens);
+        return;
     }
-}
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    for (size_t times = 1 + below(4); times > 0 && *size; times--) change_value(bytes, size, room);
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3) return 2;
-    long count = atol(argv[1]), built = 0;
-    int files = argc - 2;
-    double start = seconds(), slowest = 0;
-    for (int f = 0; f < files; f++) {
-        pl_file file;
-        pl_error err;
-        if (pl_file_open(&file, argv[f + 2], SIZE_MAX, &err) != PL_OK) return 3;
-        size_t room = file.size + 4096;
-        unsigned char *bytes = malloc(room);
-        if (!bytes || !build_once(file.bytes, file.size)) return 3;
-        for (long i = 0; i < count / files; i++) {
-            size_t size = file.size;
-            memcpy(bytes, file.bytes, size);
-            damage(bytes, &size, room);
-            /* an exact block, so that a sanitizer sees the first byte read past the end */
-            unsigned char *exact = malloc(size ? size : 1);
-            if (!exact) return 4;
-            memcpy(exact, bytes, size);
-            double before = seconds();
-            built += build_once(exact, size);
-            double took = seconds() - before;
-            if (took > slowest) slowest = took;
-            free(exact);
-        }
-        free(bytes);
-        pl_file_close(&file);
-    }
-    printf("# %ld damaged configs, %ld of them still built, %.1f s, the slowest %.1f ms\n", count,
-           built, seconds() - start, slowest * 1e3);
-    if (slowest > 5) return 1;
-    return 0;
+    return fuzz_files(argc, argv, "configs", build_once, damage);
 }
 #endif

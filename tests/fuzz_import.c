@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/file.h"
 #include "graph_sound.h"
@@ -72,14 +71,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size) {
 
 #if !defined(PL_LIBFUZZER)
 
-static uint64_t state = 88172645463325252u; /* xorshift64 (G. Marsaglia, 2003) */
-
-static size_t below(size_t limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return limit ? (size_t)(state % limit) : 0;
-}
+#include "fuzz.h"
 
 /* Text that readers tend to stumble over. */
 static const char *const tokens[] = {"-1",
@@ -119,102 +111,49 @@ static const char *const tokens[] = {"-1",
                                      "{\"a\":{\"a\":{\"a\":",
                                      "higher_order.wrap_with_set_grad_enabled"};
 
-/* Damages bytes[0 .. *size) in place; room: what fits. */
 static void damage(unsigned char *bytes, size_t *size, size_t room) {
-    size_t times = 1 + below(4);
-    while (times-- && *size) {
-        size_t at = below(*size), length = 1 + below(below(8) ? 16 : 256);
-        if (length > *size - at) length = *size - at;
-        switch (below(8)) {
-        case 0: bytes[at] ^= (unsigned char)(1u << below(8)); break;
-        case 1: bytes[at] = (unsigned char)below(256); break;
-        case 2: /* leave a piece out */
-            memmove(bytes + at, bytes + at + length, *size - at - length);
-            *size -= length;
-            break;
-        case 3: /* double a piece */
-            if (*size + length > room) break;
-            memmove(bytes + at + length, bytes + at, *size - at);
-            *size += length;
-            break;
-        case 4: /* a piece from elsewhere over this one */
-            memmove(bytes + at, bytes + below(*size - length + 1), length);
-            break;
-        case 5:
-        case 6: { /* a token, over what is there or in between */
-            const char *token = tokens[below(sizeof tokens / sizeof *tokens)];
-            size_t n = strlen(token);
-            bool between = below(2);
-            if (between && *size + n <= room) {
-                memmove(bytes + at + n, bytes + at, *size - at);
-                *size += n;
-            }
-            memcpy(bytes + at, token, n < *size - at ? n : *size - at);
-            break;
-        }
-        default:
-            if (below(4) == 0) *size = at;
-        }
-    }
+    fuzz_damage(bytes, size, room, tokens, sizeof tokens / sizeof *tokens);
 }
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+/* The JSON in an archive, or the file itself. false: it cannot be read. */
+static bool find_json(const pl_file *file, const char *path, pl_arena *arena, const void **json,
+                      size_t *size) {
+    pl_zip zip;
+    pl_zip_member member;
+    pl_error err;
+    bool found = true;
+    *json = file->bytes;
+    *size = file->size;
+    if (!pl_zip_is(file->bytes, file->size)) return true;
+    if (pl_zip_open(&zip, file->bytes, file->size, path, &err) != PL_OK) return false;
+    while (pl_zip_next(&zip, &member, &found, &err) == PL_OK && found)
+        if (member.name_length > 5 && !memcmp(member.name + member.name_length - 5, ".json", 5) &&
+            pl_zip_read(&zip, &member, arena, SIZE_MAX, path, json, size, &err) != PL_OK)
+            return false;
+    return true;
 }
 
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
-    long count = atol(argv[1]);
-    int files = argc - 2;
-    double start = seconds(), slowest = 0;
-    long read = 0;
-    for (int f = 0; f < files; f++) {
+    long count = atol(argv[1]) / (argc - 2);
+    fuzz_tally tally = {0};
+    int code = 0;
+    for (int f = 2; f < argc && code == 0; f++) {
         pl_file file;
         pl_error err;
-        if (pl_file_open(&file, argv[f + 2], SIZE_MAX, &err) != PL_OK) return 3;
         pl_arena *arena = pl_arena_new(0);
-        const void *json = file.bytes;
-        size_t json_size = file.size;
-        pl_zip zip;
-        pl_zip_member member;
-        bool found = true;
-        if (pl_zip_is(file.bytes, file.size) &&
-            pl_zip_open(&zip, file.bytes, file.size, argv[f + 2], &err) == PL_OK) {
-            while (pl_zip_next(&zip, &member, &found, &err) == PL_OK && found)
-                if (member.name_length > 5 &&
-                    !memcmp(member.name + member.name_length - 5, ".json", 5) &&
-                    pl_zip_read(&zip, &member, arena, SIZE_MAX, argv[f + 2], &json, &json_size,
-                                &err) != PL_OK)
-                    return 3;
-        }
-        size_t room = (json_size > file.size ? json_size : file.size) + 4096;
-        unsigned char *bytes = malloc(room);
-        if (!bytes || !import_once(file.bytes, file.size) || !import_once(json, json_size))
-            return 3;
-        for (long i = 0; i < count / files; i++) {
-            bool archive = i % 3 == 0;
-            size_t size = archive ? file.size : json_size;
-            memcpy(bytes, archive ? file.bytes : json, size);
-            damage(bytes, &size, room);
-            /* an exact block, so that a sanitizer sees the first byte read past the end */
-            unsigned char *exact = malloc(size ? size : 1);
-            if (!exact) return 4;
-            memcpy(exact, bytes, size);
-            double before = seconds();
-            read += import_once(exact, size);
-            double took = seconds() - before;
-            if (took > slowest) slowest = took;
-            free(exact);
-        }
-        free(bytes);
+        const void *json;
+        size_t json_size;
+        if (pl_file_open(&file, argv[f], SIZE_MAX, &err) != PL_OK) return 3;
+        code = find_json(&file, argv[f], arena, &json, &json_size) ? 0 : 3;
+        if (code == 0)
+            code = fuzz_variants(&tally, file.bytes, file.size, count / 3, import_once, damage);
+        if (code == 0)
+            code = fuzz_variants(&tally, json, json_size, count - count / 3, import_once, damage);
         pl_arena_free(&arena);
         pl_file_close(&file);
     }
-    printf("# %ld damaged files, %ld of them still readable, %.1f s, the slowest %.1f ms\n", count,
-           read, seconds() - start, slowest * 1e3);
-    if (slowest > 5) return 1;
-    return 0;
+    fuzz_report(&tally, "files");
+    return code;
 }
 #endif

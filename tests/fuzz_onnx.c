@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/file.h"
 #include "graph_sound.h"
@@ -61,14 +60,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size) {
 
 #if !defined(PL_LIBFUZZER)
 
-static uint64_t state = 88172645463325252u; /* xorshift64 (G. Marsaglia, 2003) */
-
-static size_t below(size_t limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return limit ? (size_t)(state % limit) : 0;
-}
+#include "fuzz.h"
 
 /* Names of operators and numbers, written over others of the same length where there are such. */
 static const char *const tokens[] = {"Conv",
@@ -98,78 +90,27 @@ static const char *const tokens[] = {"Conv",
                                      "(((((",
                                      "torch.ops."};
 
-static void damage(unsigned char *bytes, size_t *size, size_t room, bool gentle) {
-    size_t times = 1 + below(gentle ? 8 : 4);
-    while (times-- && *size) {
-        size_t at = below(*size), length = 1 + below(below(8) ? 16 : 256);
-        if (length > *size - at) length = *size - at;
-        switch (below(gentle ? 4 : 8)) {
+/* Every second time gently: numbers and names change, nothing moves, so that more is still read. */
+static void damage(unsigned char *bytes, size_t *size, size_t room) {
+    static unsigned long turn;
+    if (turn++ % 2) {
+        fuzz_damage(bytes, size, room, tokens, sizeof tokens / sizeof *tokens);
+        return;
+    }
+    for (size_t times = 1 + below(8); times > 0 && *size; times--) {
+        size_t at = below(*size);
+        const char *token = tokens[below(sizeof tokens / sizeof *tokens)];
+        size_t n = strlen(token) < *size - at ? strlen(token) : *size - at;
+        switch (below(4)) {
         case 0: bytes[at] ^= (unsigned char)(1u << below(8)); break;
         case 1: bytes[at] = (unsigned char)below(256); break;
         case 2: bytes[at] = (unsigned char)below(16); break;
-        case 3: {
-            const char *token = tokens[below(sizeof tokens / sizeof *tokens)];
-            size_t n = strlen(token);
-            memcpy(bytes + at, token, n < *size - at ? n : *size - at);
-            break;
-        }
-        case 4: /* leave a piece out */
-            memmove(bytes + at, bytes + at + length, *size - at - length);
-            *size -= length;
-            break;
-        case 5: /* double a piece */
-            if (*size + length > room) break;
-            memmove(bytes + at + length, bytes + at, *size - at);
-            *size += length;
-            break;
-        case 6: /* a piece from elsewhere over this one */
-            memmove(bytes + at, bytes + below(*size - length + 1), length);
-            break;
-        default:
-            if (below(4) == 0) *size = at;
+        default: memcpy(bytes + at, token, n);
         }
     }
-}
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3) return 2;
-    long count = atol(argv[1]);
-    int files = argc - 2;
-    double start = seconds(), slowest = 0;
-    long read = 0;
-    for (int f = 0; f < files; f++) {
-        pl_file file;
-        pl_error err;
-        if (pl_file_open(&file, argv[f + 2], SIZE_MAX, &err) != PL_OK) return 3;
-        size_t room = file.size + 4096;
-        unsigned char *bytes = malloc(room);
-        if (!bytes || !import_once(file.bytes, file.size)) return 3;
-        for (long i = 0; i < count / files; i++) {
-            size_t size = file.size;
-            memcpy(bytes, file.bytes, size);
-            damage(bytes, &size, room, i % 2 == 0);
-            /* an exact block, so that a sanitizer sees the first byte read past the end */
-            unsigned char *exact = malloc(size ? size : 1);
-            if (!exact) return 4;
-            memcpy(exact, bytes, size);
-            double before = seconds();
-            read += import_once(exact, size);
-            double took = seconds() - before;
-            if (took > slowest) slowest = took;
-            free(exact);
-        }
-        free(bytes);
-        pl_file_close(&file);
-    }
-    printf("# %ld damaged files, %ld of them still readable, %.1f s, the slowest %.1f ms\n", count,
-           read, seconds() - start, slowest * 1e3);
-    if (slowest > 5) return 1;
-    return 0;
+    return fuzz_files(argc, argv, "files", import_once, damage);
 }
 #endif
