@@ -2,7 +2,8 @@
 
 The script is run as Python would run it, unchanged, but under fake tensors (capture.Recorder) and only up
 to its first optimizer steps; what it allocated till then is replayed by the library. Exit codes are the
-command's: 0, 2 wrong usage, 3 a script that cannot be understood, 4 a thing missing on the machine.
+command's: 0, 2 wrong usage, 3 a script that cannot be understood or a file that cannot be written, 4 a thing
+missing on the machine.
 """
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def record(script: str, args: List[str], steps: Optional[int], gpu: Gpu) -> Tupl
     quit_ = raised.code if isinstance(raised, SystemExit) else None
     fault = None if raised is None or isinstance(raised, SystemExit) else "%s%s" % (
         type(raised).__name__, "".join(" (%s)" % line[:200] for line in str(raised).strip().splitlines()[:1]))
-    if not recorder._optimizer_steps:
+    if not recorder.optimizer_steps:
         if fault is not None and raised is not None:
             sys.stderr.write("".join(traceback.format_exception(type(raised), raised, raised.__traceback__)))
             raise InputError("the script raised %s before its first optimizer step" % fault, _place(raised, script)) from raised
@@ -121,7 +122,7 @@ def main(argv: Optional[List[str]] = None) -> int:
             try:
                 report.save_timeline(options.timeline)
             except OSError as problem:
-                raise MissingError("could not be written: %s" % problem.strerror, options.timeline) from problem
+                raise InputError("could not be written: %s" % problem.strerror, options.timeline) from problem
     except Error as problem:
         sys.stdout.flush()
         print("plimsoll: %s" % problem, file=sys.stderr)

@@ -1,14 +1,12 @@
 """estimate, fits, max_batch: what the package is asked, and how a model finds its way to the library."""
 from __future__ import annotations
 
-import contextlib
-import inspect
 import json
 import os
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
-from . import _words
+from . import _optimizer, _words
 from ._errors import Error, InputError, MissingError, UsageError
 from ._library import READING, library, rows, text
 from ._model import DEFAULTS, Model, _Job
@@ -89,9 +87,9 @@ def _attention(config: Any) -> Dict[str, str]:
     return {"attention": known[named]} if named in known else {}
 
 
-def _optimizer_name(optimizer: Any) -> str:
-    """The library's name of an optimizer given by name, or as one of torch.optim's or its class. Another class has
-    its own name, which the library does not know: it can only be traced."""
+def _optimizer_name(optimizer: Any, traceable: bool) -> str:
+    """The library's name of an optimizer given by name, or as one of torch.optim's or its class. Where none covers it
+    and it can be traced, what people call it."""
     known = optimizers()
     if optimizer is None:
         return "none"
@@ -99,40 +97,13 @@ def _optimizer_name(optimizer: Any) -> str:
         if optimizer.lower() not in known:
             raise UsageError("%r is none of %s" % (optimizer, ", ".join(known)), "optimizer")
         return optimizer.lower()
-    is_class = isinstance(optimizer, type)
-    name = (optimizer if is_class else type(optimizer)).__name__.lower()
-    group: Dict[str, Any] = {} if is_class else getattr(optimizer, "defaults", {}) or {}
-    if name == "sgd":
-        if group.get("momentum"):
-            name += "-nesterov" if group.get("nesterov") else "-momentum"
-        if group.get("weight_decay") and not group.get("nesterov"):
-            name += "-decay"
-    elif name == "adam" and group.get("weight_decay"):
-        name += "-decay"
-    elif name == "adamw" and group.get("amsgrad"):
-        name += "-amsgrad"
-    elif name == "rmsprop" and group.get("centered"):
-        name += "-centered"
-    base = name.split("-")[0]
-    for extra, on in (("-fused", group.get("fused")), ("-single", group.get("foreach") is False and not group.get("fused"))):
-        if on and base + extra in known:
-            name = (name if name + extra in known else base) + extra
-    return name
-
-
-def _optimizer_maker(optimizer: Any, name: str) -> Any:
-    """What capture.trace_step takes: the name, or a function that makes one like the user's."""
-    if isinstance(optimizer, str) or optimizer is None or name in optimizers():
-        return name
-    kind = optimizer if isinstance(optimizer, type) else type(optimizer)
-    if not callable(kind):
+    if not _optimizer.is_optimizer(optimizer):
         raise UsageError("a name or an optimizer of PyTorch, not %r" % (optimizer,), "optimizer")
-    group = {} if isinstance(optimizer, type) else dict(getattr(optimizer, "defaults", {}) or {})
-    with contextlib.suppress(TypeError, ValueError):
-        parameters = inspect.signature(kind).parameters
-        if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-            group = {k: v for k, v in group.items() if k in parameters}
-    return lambda params: kind(params, **group)
+    name = _optimizer.label_of(optimizer)
+    if name not in known and not traceable:
+        raise UsageError("%s is none of %s, and can only be traced, which needs a torch.nn.Module and example_inputs"
+                         % (name, ", ".join(known)), "optimizer")
+    return name
 
 
 def _check(asked: Dict[str, Any]) -> Gpu:
@@ -216,19 +187,18 @@ def _load_module(model: Any, example_inputs: Any, asked: Dict[str, Any], optimiz
         raise UsageError("%r is none of %s" % (via, ", ".join(ROADS)), "via")
     inputs = _inputs.resize(example_inputs, asked["batch"], asked["seq"])
     name, why = type(model).__name__, ""
-    maker = _optimizer_maker(optimizer, asked["optimizer"])
+    worker = _optimizer.choose(optimizer, model)
+    said += worker.said
     loss = asked["loss"] if callable(asked["loss"]) else None
     # A trace is of one job: what changes the job itself needs a graph.
     changed = next((key for key in ("train", "parallel") if asked[key]), "")
     caching = bool(getattr(getattr(model, "config", None), "use_cache", False))
-    if callable(maker):
-        why = "the library has no rules for the optimizer %s" % asked["optimizer"]
+    if worker.why:
+        why = worker.why
         if via == "export":
-            raise UsageError("it is none of %s, and can only be traced" % ", ".join(optimizers()), "optimizer")
+            raise UsageError("%s, and can only be traced" % why, "optimizer")
     elif via != "trace":
-        evaluating = [] if model.training else [
-            "the model is in evaluation mode, and is taken as it is: dropout and the like keep nothing for backward; "
-            "model.train() is how it is trained"]
+        evaluating = [] if model.training else [_words.EVALUATING]
         call = _inputs.call_of(inputs)
         for symbolic in ((True, False) if dynamic else (False,)):
             given = call
@@ -252,7 +222,7 @@ def _load_module(model: Any, example_inputs: Any, asked: Dict[str, Any], optimiz
     also = "; " + why if why else ""
     try:
         with _export.quiet():
-            taped = _trace(model, inputs, asked, maker, targets, gpu)
+            taped = _trace(model, inputs, asked, worker.make or asked["optimizer"], targets, gpu)
     except Error:
         raise
     except Exception as problem:
@@ -277,8 +247,8 @@ def load(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", pr
     compute capability). reading: settings of the library's reader, such as memory_limit in bytes.
     """
     if _is_module(model):
-        asked = dict(DEFAULTS, optimizer=_optimizer_name(optimizer), precision=precision, loss=loss, batch=batch, seq=seq,
-                     checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, gpu=gpu)
+        asked = dict(DEFAULTS, optimizer=_optimizer_name(optimizer, example_inputs is not None), precision=precision, loss=loss,
+                     batch=batch, seq=seq, checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, gpu=gpu)
         return _load_module(model, example_inputs, asked, optimizer, targets, via, dynamic, reading)
     _check_reading(reading)
     if _is_program(model):
@@ -336,7 +306,8 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     Raises UsageError for settings, InputError for models that cannot be read or captured, MissingError for what
     the machine lacks.
     """
-    asked = dict(optimizer=_optimizer_name(optimizer), precision=precision, gpu=gpu, batch=batch, seq=seq, loss=loss,
+    traceable = _is_module(model) and example_inputs is not None
+    asked = dict(optimizer=_optimizer_name(optimizer, traceable), precision=precision, gpu=gpu, batch=batch, seq=seq, loss=loss,
                  checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, cudnn_benchmark=cudnn_benchmark,
                  alloc_conf=alloc_conf, parallel=parallel, estimator=estimator, train=train)
     if callable(loss) and not _is_module(model):
@@ -463,7 +434,7 @@ def max_batch(model: Any, example_inputs: Any = None, *, gpu: str = "h200", most
     reading = {key: settings.pop(key) for key in list(settings) if key not in DEFAULTS}
     asked.update(settings)
     optimizer = asked["optimizer"]
-    asked["optimizer"] = _optimizer_name(optimizer)
+    asked["optimizer"] = _optimizer_name(optimizer, _is_module(model) and example_inputs is not None)
     if not isinstance(most, int) or most < 1:
         raise UsageError("from 1 on, not %r" % (most,), "most")
     if asked["batch"] is not None:

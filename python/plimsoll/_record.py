@@ -438,7 +438,12 @@ def _cudnn_rnn_backward(x: Any, weight: Any, stride: int, buffer: Any, hx: Any, 
     return dx, dhx, dcx, dw
 
 
-KERNELS = {aten._cudnn_rnn.default: _cudnn_rnn, aten._cudnn_rnn_backward.default: _cudnn_rnn_backward}
+def _in_place(*_: Any, **__: Any) -> None:
+    """A fused optimizer for which PyTorch has no fake kernel: it makes nothing."""
+
+
+KERNELS = {aten._cudnn_rnn.default: _cudnn_rnn, aten._cudnn_rnn_backward.default: _cudnn_rnn_backward,
+           aten._fused_sgd_.default: _in_place, aten._fused_sgd_.tensor_lr: _in_place}
 
 
 def dump(recording: Recording, head: dict[str, Any]) -> bytes:

@@ -6,6 +6,11 @@ from typing import Optional
 _UNITS = ((1 << 30, "GiB", 2), (1 << 20, "MiB", 1), (1 << 10, "KiB", 1), (1, "B", 0))
 
 
+# Of a captured module.
+EVALUATING = ("the model is in evaluation mode, and is taken as it is: dropout and the like keep nothing for backward; "
+              "model.train() is how it is trained")
+
+
 def size(count: Optional[int]) -> str:
     """Bytes in the unit that suits them; "?" where they are not known."""
     if count is None:

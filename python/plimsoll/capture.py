@@ -16,7 +16,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as _module
 
+from . import _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
+from ._optimizer import name_of
 from ._record import DTYPES, Recording, dump
 from ._steer import Steer
 
@@ -80,11 +82,8 @@ def _precision_of(model: torch.nn.Module) -> str:
 
 
 def _optimizer_name(optimizer: torch.optim.Optimizer) -> str:
-    """The library's word for an optimizer, where it has one."""
-    settings, name = optimizer.defaults, type(optimizer).__name__.lower()
-    if name == "sgd" and settings.get("momentum"):
-        name = "sgd-nesterov" if settings.get("nesterov") else "sgd-momentum"
-    return name + "-fused" if settings.get("fused") else name
+    """The library's word for an optimizer, where it has one; else its class."""
+    return name_of(optimizer) or type(optimizer).__name__.lower()
 
 
 @contextlib.contextmanager
@@ -127,7 +126,8 @@ class Recorder:
     capability: compute capability of the card that is imagined, since attention's kernels depend on it.
     memory, device_name: what torch.cuda tells of it.
 
-    warnings: what was assumed, for people. trace(): the JSON, as bytes. Not for use by several threads.
+    optimizer_steps: how many it has seen. warnings: what was assumed, for people. trace(): the JSON, as bytes. Not
+    for use by several threads.
     """
 
     def __init__(self, *, steps: int | None = 2, capability: tuple[int, int] = (9, 0), memory: int = 141 << 30,
@@ -147,7 +147,7 @@ class Recorder:
         self._boundary = 0  # event where the present step's inputs begin
         self._moving = 0
         self._in_forward = 0
-        self._optimizer_steps = 0
+        self.optimizer_steps = 0
         self._batch = 0
         self._optimizers: list[torch.optim.Optimizer] = []  # held: a script's end does not free their state
 
@@ -286,6 +286,9 @@ class Recorder:
             for p in group["params"]:
                 r.say_kind(p, "weights")
                 r.say_kind(p.grad, "gradients")
+        for root in self._roots:
+            for p in root.parameters():  # those of no optimizer too
+                r.say_kind(p.grad, "gradients")
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         r = self.recording
@@ -294,10 +297,10 @@ class Recorder:
                 for value in state.values():
                     r.say_kind(value, "optimizer")
         self.job.setdefault("optimizer", _optimizer_name(optimizer))
-        self._optimizer_steps += 1
+        self.optimizer_steps += 1
         r.step += 1
         self._boundary = len(r.events)
-        if self.steps is not None and self._optimizer_steps >= self.steps:
+        if self.steps is not None and self.optimizer_steps >= self.steps:
             r.open = False  # what dies while the script is left does not count
             raise StepDone
 
@@ -325,7 +328,7 @@ class Recorder:
         """What was recorded, as JSON; after the `with`."""
         if not self.recording.events:
             raise RuntimeError("nothing ran on the card: no model was moved to cuda")
-        job = {"batch": self._batch, "steps": self._optimizer_steps, **self.job}
+        job = {"batch": self._batch, "steps": self.optimizer_steps, **self.job}
         return dump(self.recording, {"name": self.name, "capability": list(self.capability), "job": job, "parameters": self._parameters,
                                      "layers": self._layers})
 
@@ -366,6 +369,11 @@ def _fake_weights(model: torch.nn.Module) -> Any:
     finally:
         for store, values in reversed(saved):
             store.update(values)
+
+
+def _restore_modes(modes: Sequence[tuple[torch.nn.Module, bool]]) -> None:
+    for module, training in modes:
+        module.training = training
 
 
 def _checkpoint_blocks(model: torch.nn.Module, stack: contextlib.ExitStack) -> None:
@@ -452,11 +460,13 @@ def trace_step(model: torch.nn.Module, example_inputs: Any, *, loss: Any = "auto
     """The trace of `steps` training steps of model, as JSON; no card and no weights are needed. Two are enough: the
     first makes the optimizer's state, and the library repeats the second.
 
-    model: on the CPU or on meta, with or without values; its parameters are replaced while it runs and put back.
+    model: on the CPU or on meta, with or without values; its parameters are replaced while it runs and put back. It and
+        its modules stay in the mode they are in: frozen batch norms in evaluation, a model to be trained in training.
     example_inputs: a tuple (positional) or dict (by name) of tensors, or one tensor; only shapes and types count.
     loss: "auto" (the model's own where it returns one, else cross-entropy), "own", "ce", "mse", "none" (the sum
         of the output), or a function (output, targets) -> scalar.
-    optimizer: a name of `plimsoll estimate --optimizer`, or a function of the parameters that makes one.
+    optimizer: a name of `plimsoll estimate --optimizer`, or a function that makes one of the list of
+        parameters that require a gradient, in the model's order.
     precision: fp32, tf32, bf16, fp16 (weights and inputs), amp-bf16, amp-fp16 (autocast, the latter with a
         GradScaler).
     targets: a tensor for the loss; made up to fit the output where it is None and the loss wants one.
@@ -482,9 +492,8 @@ def trace_step(model: torch.nn.Module, example_inputs: Any, *, loss: Any = "auto
            "checkpoint": checkpoint, "accumulate": accumulate, "channels_last": channels_last}
     recorder = Recorder(steps=None, capability=capability, name=name or type(model).__name__, job=job)
     r = recorder.recording
-    was_training = model.training
     with contextlib.ExitStack() as stack:
-        stack.callback(model.train, was_training)
+        stack.callback(_restore_modes, [(module, module.training) for module in model.modules()])
         stack.enter_context(torch.random.fork_rng(devices=[]))  # layers dropped at random: the same ones each time
         torch.manual_seed(0)
         stack.enter_context(recorder)
@@ -493,7 +502,8 @@ def trace_step(model: torch.nn.Module, example_inputs: Any, *, loss: Any = "auto
         recorder._batch = first.size(0) if first is not None and first.dim() else 1
         with paused(r), all_fake(r):
             stack.enter_context(_fake_weights(model))
-        model.train()
+        if not model.training:
+            r.warn(_words.EVALUATING)
         if checkpoint:
             _checkpoint_blocks(model, stack)
         model.to("cuda", word) if word is not None else model.to("cuda")
@@ -502,6 +512,8 @@ def trace_step(model: torch.nn.Module, example_inputs: Any, *, loss: Any = "auto
         trained = [p for p in model.parameters() if p.requires_grad]
         worker = make(trained) if make is not None and trained else None
         scaler = torch.amp.GradScaler("cuda") if precision == "amp-fp16" else None
+        if worker is not None and callable(optimizer):
+            recorder.job["optimizer"] = name_of(worker) or ""
         loop = _Loop(recorder, model, example_inputs, targets, loss, worker, scaler, word, low, accumulate, channels_last)
         loop.run(steps)
         if isinstance(loop.loss, str):
@@ -513,8 +525,6 @@ def trace_step(model: torch.nn.Module, example_inputs: Any, *, loss: Any = "auto
     return recorder.trace()
 
 
-
-
 class _Loop:
     """The measured loop, a step a call so that what it made dies with it."""
 
@@ -524,7 +534,6 @@ class _Loop:
         self.word, self.low, self.accumulate, self.channels_last = word, low, accumulate, channels_last
         self.inputs = _map(dict(inputs) if isinstance(inputs, Mapping) else inputs, self._empty)
         self.target = self._empty(targets) if targets is not None else None
-        self.made_target = False
 
     @staticmethod
     def _empty(t: torch.Tensor) -> torch.Tensor:
@@ -537,7 +546,6 @@ class _Loop:
 
     def _find_target(self) -> None:
         """The output's shape is not known before a forward: one that is not recorded tells it."""
-        self.made_target = True
         if callable(self.loss) or self.loss in ("own", "none") or self.target is not None:
             return
         with paused(self.recorder.recording), torch.no_grad(), self._autocast():

@@ -105,6 +105,11 @@ class Scripts(unittest.TestCase):
         self.assertEqual(told["model"]["name"], "train")
         self.assertGreater(told["memory"]["breakdown"]["weights"], 4 * 2 * 50257 * 128)  # embedding and head
 
+    def test_a_timeline_that_cannot_be_written(self):
+        done = self.run_it("--timeline", "nowhere/t.svg", "train.py", code=3)
+        self.assertIn("nowhere/t.svg: could not be written", done.stderr)
+        self.assertEqual(done.stdout, "")
+
     def test_without_a_step(self):
         self.write("idle.py", "import torch\nprint('done')\n")
         done = self.run_it("idle.py", code=3)

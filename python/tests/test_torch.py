@@ -207,6 +207,111 @@ class Exported(unittest.TestCase):
         self.assertEqual(plimsoll.estimate(Two(), torch.zeros(4, 10)).via, "export")
 
 
+def rounded(parameters):
+    """Bytes of tensors like these as the allocator counts them, in blocks of 512."""
+    return sum(-(-p.numel() * p.element_size() // 512) * 512 for p in parameters)
+
+
+class Optimizers(unittest.TestCase):
+    """A name of the library covers all that an optimizer keeps, or the optimizer itself is traced."""
+
+    def setUp(self):
+        self.model, self.x = mlp(1024), torch.zeros(8, 100)
+
+    def ask(self, optimizer, **settings):
+        return plimsoll.estimate(self.model, self.x, optimizer=optimizer, loss="ce", **settings)
+
+    def test_what_no_name_covers_is_traced(self):
+        # Tensors of state a parameter; a fused one has a step counter of four bytes more on the card.
+        for kind, settings, states, scalars in (
+                ("Adam", dict(amsgrad=True), 3, 0), ("AdamW", dict(amsgrad=True, fused=True), 3, 1),
+                ("AdamW", dict(amsgrad=True, foreach=False), 3, 0), ("RMSprop", dict(momentum=0.9), 2, 0),
+                ("RMSprop", dict(centered=True), 2, 0), ("RMSprop", dict(weight_decay=0.1), 1, 0),
+                ("AdamW", dict(maximize=True), 2, 0), ("AdamW", dict(capturable=True), 2, 1)):
+            with self.subTest(kind, **settings):
+                report = self.ask(getattr(torch.optim, kind)(self.model.parameters(), **settings))
+                self.assertEqual(report.via, "trace")
+                weights = list(self.model.parameters())
+                self.assertEqual(report.breakdown["optimizer"], states * rounded(weights) + scalars * 512 * len(weights))
+                self.assertTrue(any("no rules for the optimizer %s (" % kind.lower() in w for w in report.warnings), report.warnings)
+
+    def test_names_cover_all_settings(self):
+        for kind, settings, name in (
+                ("SGD", dict(momentum=0.9, weight_decay=0.1, nesterov=True, fused=True), "sgd-momentum-fused"),
+                ("SGD", dict(momentum=0.9, nesterov=True), "sgd-momentum"),
+                ("SGD", dict(momentum=0.9, nesterov=True, weight_decay=0.1), "sgd-nesterov"),
+                ("SGD", dict(momentum=0.9, foreach=False), "sgd-momentum"), ("SGD", dict(weight_decay=0.1, fused=True), "sgd-fused"),
+                ("Adam", dict(weight_decay=0.1, fused=True), "adam-fused"), ("AdamW", dict(amsgrad=True), "adamw-amsgrad"),
+                ("Adam", dict(weight_decay=0.1), "adam-decay"), ("RMSprop", dict(centered=True, momentum=0.9), "rmsprop-centered")):
+            with self.subTest(kind, **settings):
+                optimizer = getattr(torch.optim, kind)(self.model.parameters(), lr=0.1, **settings)
+                report, traced = self.ask(optimizer), self.ask(optimizer, via="trace")
+                self.assertEqual((report.via, report.settings["optimizer"], traced.settings["optimizer"]), ("export", name, name))
+                self.assertEqual(report.breakdown["optimizer"], traced.breakdown["optimizer"])
+                self.assertLess(abs(report.allocated_bytes - traced.allocated_bytes), 65536)
+
+    def test_part_of_the_parameters(self):
+        part = self.model[3]
+        report = self.ask(torch.optim.AdamW(part.parameters()))
+        self.assertEqual(report.via, "trace")
+        self.assertEqual(report.breakdown["optimizer"], 2 * rounded(part.parameters()))
+        self.assertGreaterEqual(report.breakdown["gradients"], rounded(self.model.parameters()))  # all have theirs
+        self.assertTrue(any("2 of the model's 6 trained parameters" in w for w in report.warnings), report.warnings)
+        with self.assertRaises(plimsoll.UsageError):
+            self.ask(torch.optim.AdamW(part.parameters()), via="export")
+        for other in (self.model[0], self.model[5]):
+            other.requires_grad_(False)
+        self.assertEqual(self.ask(torch.optim.AdamW(part.parameters())).via, "export")  # all that is trained
+
+    def test_groups(self):
+        weights, biases = ([p for p in self.model.parameters() if (p.dim() > 1) is many] for many in (True, False))
+        common = self.ask(torch.optim.AdamW([dict(params=weights, weight_decay=0.1), dict(params=biases, weight_decay=0.0)]))
+        self.assertEqual((common.via, common.warnings), ("export", []))
+        # A layer as large as the largest: no group has almost all.
+        self.model[0], self.x = nn.Linear(1024, 1024), torch.zeros(8, 1024)
+        layers = [dict(params=[p], lr=0.1 / n) for n, p in enumerate(self.model.parameters(), 1)]
+        apart, whole = self.ask(torch.optim.AdamW(layers)), self.ask("adamw")
+        self.assertEqual(apart.via, "trace")
+        self.assertEqual(apart.breakdown["optimizer"], whole.breakdown["optimizer"])
+        self.assertLess(apart.allocated_bytes, whole.allocated_bytes)  # temporaries of one group at a time
+        mixed = self.ask(torch.optim.SGD([dict(params=weights[1:], momentum=0.9), dict(params=[*self.model[0].parameters(), *biases[1:]])],
+                                         lr=0.1))
+        self.assertEqual((mixed.via, mixed.breakdown["optimizer"]), ("trace", rounded(weights[1:])))
+
+    def test_the_parameters_of_another_model(self):
+        report = self.ask(torch.optim.AdamW(mlp(64).parameters()))
+        self.assertEqual(report.peak_bytes, self.ask("adamw").peak_bytes)
+        self.assertIn("none of the model's trained parameters", report.warnings[0])
+
+    def test_a_namesake(self):
+        class Adam(torch.optim.SGD):
+            pass
+
+        self.assertEqual(self.ask(Adam(self.model.parameters(), lr=0.1)).breakdown["optimizer"], 0)
+
+    def test_what_cannot_be_traced(self):
+        optimizer = torch.optim.Adam(self.model.parameters(), amsgrad=True)
+        for question in (plimsoll.estimate, plimsoll.max_batch):
+            with self.assertRaises(plimsoll.UsageError) as caught:
+                question(str(ROOT / "examples" / "resnet18.pt2"), optimizer=optimizer)
+            self.assertIn("adam (amsgrad)", str(caught.exception))
+        with self.assertRaises(plimsoll.UsageError):
+            self.ask(3)
+        with self.assertRaises(plimsoll.UsageError):
+            self.ask(dict)
+
+    def test_steps_are_counted(self):
+        from plimsoll import capture
+        recorder = capture.Recorder(steps=None)
+        with recorder:
+            model = mlp(64).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+            for _ in range(2):
+                model(torch.zeros(4, 100, device="cuda")).sum().backward()
+                optimizer.step()
+        self.assertEqual(recorder.optimizer_steps, 2)
+
+
 class Untouched(unittest.TestCase):
     def test_no_weight_is_copied(self):
         model = nn.Sequential(*(nn.Linear(8192, 8192, bias=False, device="meta") for _ in range(4))).to_empty(device="cpu")
@@ -231,6 +336,28 @@ class Untouched(unittest.TestCase):
             self.assertTrue(torch.equal(value, before[1][name]), name)
         self.assertTrue(model.training)
         self.assertTrue(all(p.grad is None for p in model.parameters()))
+
+    def test_modes_stay_as_they_were(self):
+        """Batch norms frozen in evaluation mode come back so, and are traced so."""
+        model, x = cnn(), torch.zeros(16, 3, 32, 32)
+        trained = plimsoll.estimate(model, x, via="trace")
+        for module in model:
+            if isinstance(module, nn.BatchNorm2d):
+                module.eval()
+        before = [m.training for m in model.modules()]
+        for via in ("export", "trace"):
+            report = plimsoll.estimate(model, x, via=via)
+            self.assertEqual([m.training for m in model.modules()], before)
+            self.assertFalse(any("evaluation mode" in w for w in report.warnings), report.warnings)
+        self.assertNotEqual(report.allocated_bytes, trained.allocated_bytes)
+
+    def test_evaluation_mode_is_traced_as_such(self):
+        model, x = nn.Sequential(nn.Linear(100, 64), nn.Dropout(0.5), nn.Linear(64, 10)), torch.zeros(65536, 100)
+        trained = plimsoll.estimate(model, x, via="trace")
+        report = plimsoll.estimate(model.eval(), x, via="trace")
+        self.assertEqual(len([w for w in report.warnings if "evaluation mode" in w]), 1, report.warnings)
+        self.assertFalse(any(m.training for m in model.modules()))
+        self.assertGreaterEqual(trained.allocated_bytes - report.allocated_bytes, 65536 * 64)  # the mask
 
     def test_what_cannot_be_copied_is_put_back(self):
         model, x = mlp(), torch.zeros(64, 100)
@@ -323,3 +450,20 @@ class Configurations(unittest.TestCase):
         config = transformers.AutoConfig.for_model("gpt2", n_layer=2)
         report = plimsoll.estimate(config, batch=4, seq=128)
         self.assertEqual((report.via, report.batch, report.seq), ("config", 4, 128))
+
+    def test_a_cache_is_not_exported(self):
+        """A causal model that returns its cache is traced; without, it is exported."""
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("no transformers")
+        config = transformers.AutoConfig.for_model("llama", hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                                                   num_attention_heads=4, num_key_value_heads=2, vocab_size=1000)
+        self.assertTrue(config.use_cache)
+        model = transformers.AutoModelForCausalLM.from_config(config).train()
+        tokens = torch.zeros(2, 16).long()
+        report = plimsoll.estimate(model, dict(input_ids=tokens, labels=tokens))
+        self.assertEqual(report.via, "trace")
+        self.assertTrue(any("use_cache = False" in w for w in report.warnings), report.warnings)
+        model.config.use_cache = False
+        self.assertEqual(plimsoll.estimate(model, dict(input_ids=tokens, labels=tokens)).via, "export")
