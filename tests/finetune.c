@@ -244,6 +244,55 @@ static void all_linear_leaves_the_head_out(void) {
     pl_model_close(&model);
 }
 
+/* Falcon's own Linear, a product with weight.T: adapted by PEFT as any nn.Linear, which it is made
+ * from; packed by transformers not at all, which packs nn.Linear itself alone. */
+static void falcons_layers_are_linear(void) {
+    for (int biased = 0; biased < 2; biased++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "{\"model_type\":\"falcon\",\"hidden_size\":64,\"num_hidden_layers\":2,"
+                 "\"num_attention_heads\":4,\"vocab_size\":100,\"bias\":%s}",
+                 biased ? "true" : "false");
+        pl_model *model = NULL;
+        pl_error err = {0};
+        CHECK_INT(pl_model_open_memory(&model, text, strlen(text), "falcon", NULL, &err), PL_OK);
+        if (!model) return;
+        /* queries of 64, a key and a value of 16 */
+        const int64_t a_layer = 4 * 64 + (64 + 2 * 16) * 4;
+        static const char *const ways[] = {"lora-r4", "qlora-r4", "lora-r4:query_key_value"};
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            pl_graph *g = change(model, ways[i]);
+            if (!g) continue;
+            CHECK_INT(trainable(g), 2 * a_layer);
+            CHECK_INT(count_nodes(g, "bitsandbytes.linear_4bit.default"), 0);
+            CHECK_INT(count_nodes(g, "aten.numpy_T.default"), 8);
+            CHECK(parameter(g, "transformer.h.1.self_attention.query_key_value.lora_A.default."
+                               "weight") != NULL);
+            CHECK(parameter(g, "transformer.h.0.self_attention.query_key_value.base_layer."
+                               "weight") != NULL);
+            CHECK((parameter(g, "transformer.h.0.self_attention.query_key_value.base_layer.bias") !=
+                   NULL) == biased);
+            pl_graph_close(&g);
+        }
+        pl_graph *g = change(model, "lora-r4:all-linear");
+        /* query_key_value, dense, dense_h_to_4h, dense_4h_to_h */
+        if (g) CHECK_INT(trainable(g), 2 * (a_layer + 4 * 128 + 2 * 4 * (64 + 256)));
+        pl_graph_close(&g);
+        pl_job job;
+        pl_job_default(&job);
+        job.estimator = "sim";
+        int64_t peaks[2] = {0};
+        for (int i = 0; i < 2; i++) {
+            job.train = ways[i];
+            pl_report *r = report_of(model, &job);
+            if (r) peaks[i] = r->allocated_bytes;
+            pl_report_close(&r);
+        }
+        CHECK(peaks[0] > 0 && peaks[0] == peaks[1]);
+        pl_model_close(&model);
+    }
+}
+
 /* ---- 4 bits ---- */
 
 static void weights_are_packed_but_the_output_layers(void) {
@@ -525,6 +574,7 @@ int main(int argc, char **argv) {
     RUN(adapters_stand_beside_the_layers_named);
     RUN(an_adapted_layer_is_PEFTs_forward);
     RUN(all_linear_leaves_the_head_out);
+    RUN(falcons_layers_are_linear);
     RUN(weights_are_packed_but_the_output_layers);
     RUN(what_is_frozen_has_no_gradient_and_no_state);
     RUN(four_bits_are_told);

@@ -27,7 +27,6 @@ static bool build_once(const unsigned char *bytes, size_t size) {
     pl_recipe *recipe = NULL;
     pl_status status =
         pl_import_hf(&recipe, (const char *)bytes, size, "config.json", &settings, &err);
-    (void)pl_hf_is((const char *)bytes, size);
     if (status != PL_OK) {
         if (recipe || status != PL_INPUT || err.code != status || err.position < 0 ||
             !err.message[0] || strcmp(err.where, "config.json") != 0)

@@ -7,10 +7,13 @@
 #include "check.h"
 #include "graph_sound.h"
 #include "import/hf_config.h"
+#include "import/import.h"
 
 #define SIZES                                                                                      \
     "\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,"                        \
     "\"intermediate_size\":128,\"vocab_size\":100,\"rms_norm_eps\":1e-6"
+#define GPT(type, more)                                                                            \
+    "{\"model_type\":\"" type "\",\"hidden_size\":64,\"vocab_size\":100," more "}"
 #define LLAMA "{\"model_type\":\"llama\"," SIZES
 
 static pl_status open_text(pl_recipe **recipe, const char *text, const char *task,
@@ -104,6 +107,34 @@ static void wrong_values_name_their_key(void) {
         {LLAMA ",\"num_hidden_layers\":4097}", "num_hidden_layers", -1},
         {LLAMA ",\"num_hidden_layers\":0}", "num_hidden_layers", -1},
         {"{\"model_type\":\"llama\",\"hidden_size\":64}", "num_hidden_layers", 0},
+        /* the family's name of the key, or that which the file has */
+        {GPT("gpt_neox", "\"num_hidden_layers\":2"), "num_attention_heads", 0},
+        {GPT("gpt_neox", "\"num_attention_heads\":4"), "num_hidden_layers", 0},
+        {GPT("gpt_neox", "\"num_hidden_layers\":2,\"num_attention_heads\":5"),
+         "num_attention_heads", -1},
+        {GPT("gpt_neox", "\"num_hidden_layers\":2,\"num_attention_heads\":null"),
+         "num_attention_heads", -1},
+        {GPT("opt", "\"num_hidden_layers\":2"), "num_attention_heads", 0},
+        {GPT("opt", "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"ffn_dim\":0"), "ffn_dim",
+         -1},
+        {GPT("phi", "\"num_hidden_layers\":2"), "num_attention_heads", 0},
+        {GPT("falcon", "\"num_hidden_layers\":2"), "num_attention_heads", 0},
+        {GPT("falcon", "\"n_layer\":2,\"n_head\":5"), "n_head", -1},
+        {GPT("gpt_neo", "\"num_layers\":2"), "num_heads", 0},
+        {GPT("gpt_neo", "\"num_heads\":4"), "num_layers", 0},
+        {GPT("gpt2", "\"n_layer\":2"), "n_head", 0},
+        {GPT("bloom", "\"n_layer\":2,\"n_head\":null"), "n_head", -1},
+        {GPT("codegen", "\"n_layer\":2,\"rotary_dim\":8,\"num_attention_heads\":2"),
+         "num_attention_heads", -1},
+        {"{\"model_type\":\"distilbert\",\"n_heads\":7}", "n_heads", -1},
+        {"{\"model_type\":\"distilbert\",\"num_attention_heads\":7}", "num_attention_heads", -1},
+        {"{\"model_type\":\"bart\",\"encoder_attention_heads\":7}", "encoder_attention_heads", -1},
+        {"{\"model_type\":\"bart\",\"decoder_attention_heads\":0}", "decoder_attention_heads", -1},
+        {"{\"model_type\":\"bart\",\"decoder_layers\":5000}", "decoder_layers", -1},
+        {"{\"model_type\":\"whisper\",\"decoder_attention_heads\":7}", "decoder_attention_heads",
+         -1},
+        {"{\"model_type\":\"whisper\",\"num_mel_bins\":0}", "num_mel_bins", -1},
+        {"{\"model_type\":\"t5\",\"num_heads\":0}", "num_heads", -1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pl_error err;
@@ -336,19 +367,198 @@ static void memory_runs_out(void) {
     CHECK(failed > 100);
 }
 
-static void told_apart(void) {
+/* ---- what looks like something else ---- */
+
+static void open_and_warn(const char *text, const char *task, const char *attention,
+                          const char *word, bool expected) {
+    pl_recipe *recipe = NULL;
+    pl_error err;
+    CHECK_INT(open_text(&recipe, text, task, attention, &err), PL_OK);
+    CHECK(recipe && warns(recipe, word) == expected);
+    if (check_failures_in_case) printf("    %s: %s %s\n", text, word, err.message);
+    pl_recipe_close(&recipe);
+}
+
+/* A model that is not known, with experts: as many parameters as transformers gives OLMoE, less the
+ * norms of queries and keys, which are of a head here and of all heads there. */
+static void unknown_experts_are_built(void) {
+    static const struct {
+        const char *more;
+        int64_t inner; /* of an expert; 0: no experts */
+        int64_t norms; /* of queries and keys, a layer */
+    } rows[] = {
+        {",\"num_experts\":8,\"num_experts_per_tok\":2", 128, 32},
+        {",\"num_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32", 32, 32},
+        {",\"num_local_experts\":8,\"num_experts_per_tok\":2", 128, 0},
+        {",\"num_experts\":1,\"num_experts_per_tok\":1", 0, 0},
+        {",\"num_experts\":8", 0, 0},
+        {",\"num_experts\":8,\"num_experts_per_tok\":2,\"is_moe\":false", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        pl_error err;
+        snprintf(text, sizeof text, "{\"model_type\":\"olmoe\"," SIZES "%s}", rows[i].more);
+        pl_graph *g = graph_of(text, NULL, NULL, &err);
+        CHECK(g && !graph_unsound(g));
+        int64_t inner = rows[i].inner,
+                mlp = 3 * 64 * (inner ? 8 * inner : 128) + (inner ? 8 * 64 : 0);
+        if (g)
+            CHECK_INT(parameters(g),
+                      2 * 100 * 64 + 2 * (4 * 64 * 64 + mlp + 2 * 64 + rows[i].norms) + 64);
+        pl_graph_close(&g);
+        open_and_warn(text, NULL, NULL, "spread evenly", inner > 0);
+        open_and_warn(text, NULL, NULL, "is not known", true);
+    }
+}
+
+static void hybrids_are_refused(void) {
+    static const struct {
+        const char *key, *value;
+    } rows[] = {
+        {"mamba_d_state", "16"},
+        {"attn_layer_period", "8"},
+        {"layers_block_type", "[\"mamba\",\"hybrid\"]"},
+        {"layer_types", "[\"full_attention\",\"linear_attention\"]"},
+        {"layer_types", "[\"mamba\"]"},
+        {"linear_num_key_heads", "16"},
+        {"lru_width", "64"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        pl_recipe *recipe = NULL;
+        pl_error err;
+        snprintf(text, sizeof text, "{\"model_type\":\"jamba\"," SIZES ",\"%s\":%s}", rows[i].key,
+                 rows[i].value);
+        CHECK_INT(open_text(&recipe, text, NULL, NULL, &err), PL_INPUT);
+        CHECK(strncmp(err.message, rows[i].key, strlen(rows[i].key)) == 0);
+        CHECK(strstr(err.message, "jamba") && strstr(err.message, "llama, mistral"));
+        CHECK_INT(err.position,
+                  (int64_t)(strstr(text, rows[i].key) - text + 2) + (int64_t)strlen(rows[i].key));
+        pl_recipe_close(&recipe);
+    }
+    pl_error err;
+    pl_graph *g =
+        graph_of("{\"model_type\":\"new\"," SIZES ",\"mamba_d_state\":null,\"layer_types\":"
+                 "[\"full_attention\",\"sliding_attention\"]}",
+                 NULL, NULL, &err);
+    CHECK(g);
+    pl_graph_close(&g);
+}
+
+/* A file without the key has as many positions as transformers' configuration says. */
+static void positions_that_are_not_said(void) {
     static const struct {
         const char *text;
-        bool is;
-    } rows[] = {{"{\"model_type\":\"x\"}", true},
-                {" {\"a\":{\"model_type\":1},\"architectures\":[]}", true},
-                {"{\"a\":{\"model_type\":1}}", false},
-                {"{\"graph_module\":{},\"model_type\":1}", false},
-                {"[]", false},
-                {"", false},
-                {"{\"a\":", false}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        CHECK(pl_hf_is(rows[i].text, strlen(rows[i].text)) == rows[i].is);
+        int64_t most, seq;
+    } rows[] = {
+        {"{\"model_type\":\"bert\"}", 512, 512},
+        {"{\"model_type\":\"roberta\"}", 510, 510},
+        {"{\"model_type\":\"roberta\",\"max_position_embeddings\":514}", 512, 512},
+        {"{\"model_type\":\"xlm-roberta\"}", 510, 510},
+        {"{\"model_type\":\"camembert\"}", 510, 510},
+        {"{\"model_type\":\"electra\"}", 512, 512},
+        {"{\"model_type\":\"albert\",\"max_position_embeddings\":null}", 512, 512},
+        {"{\"model_type\":\"distilbert\"}", 512, 512},
+        {"{\"model_type\":\"deberta-v2\"}", 512, 512},
+        {"{\"model_type\":\"gpt2\"}", 1024, 1024},
+        {"{\"model_type\":\"gpt_bigcode\"}", 1024, 1024},
+        {"{\"model_type\":\"opt\"}", 2048, 1024},
+        {"{\"model_type\":\"gptj\"}", 2048, 1024},
+        {"{\"model_type\":\"codegen\"}", 2048, 1024},
+        {"{\"model_type\":\"gpt_neo\"}", 2048, 1024},
+        {"{\"model_type\":\"bart\"}", 1024, 1024},
+        {"{\"model_type\":\"whisper\"}", 448, 448},
+        {LLAMA "}", INT64_MAX, 1024},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pl_recipe *recipe = NULL;
+        pl_error err;
+        CHECK_INT(open_text(&recipe, rows[i].text, NULL, NULL, &err), PL_OK);
+        CHECK(recipe && recipe->seq_assumed);
+        CHECK_INT(recipe ? recipe->most_seq : -1, rows[i].most);
+        CHECK_INT(recipe ? recipe->seq : -1, rows[i].seq);
+        pl_recipe_close(&recipe);
+    }
+    /* and the builders themselves take no longer one */
+    static const char *const tables[] = {"bert", "roberta", "deberta-v2", "bart", "whisper"};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        char text[64];
+        pl_recipe *recipe = NULL;
+        pl_graph *g = NULL;
+        pl_error err;
+        snprintf(text, sizeof text, "{\"model_type\":\"%s\"}", tables[i]);
+        CHECK_INT(open_text(&recipe, text, NULL, NULL, &err), PL_OK);
+        CHECK(recipe && recipe->build(recipe, 1, recipe->seq + 1, 0, &g, &err) == PL_USAGE);
+        CHECK_STR(err.where, "--seq");
+        CHECK(recipe && recipe->build(recipe, 1, recipe->seq, 0, &g, &err) == PL_OK);
+        pl_graph_close(&g);
+        pl_recipe_close(&recipe);
+    }
+}
+
+static void what_is_not_followed_is_told(void) {
+    pl_recipe *recipe = NULL;
+    pl_error err;
+    static const char encoder[] = "{\"model_type\":\"t5\",\"architectures\":[\"T5EncoderModel\"]}";
+    CHECK_INT(open_text(&recipe, encoder, NULL, NULL, &err), PL_INPUT);
+    CHECK(strstr(err.message, "T5EncoderModel"));
+    CHECK_INT(err.position, strchr(encoder, '[') - encoder);
+    open_and_warn(encoder, "base", NULL, "T5EncoderModel", false);
+    open_and_warn("{\"model_type\":\"bert\",\"architectures\":[\"BertForPreTraining\"]}", NULL,
+                  NULL, "BertForPreTraining", true);
+    open_and_warn("{\"model_type\":\"bert\",\"architectures\":[\"BertForMaskedLM\"]}", NULL, NULL,
+                  "BertForMaskedLM", false);
+    open_and_warn("{\"model_type\":\"bert\",\"dtype\":\"bflaot16\"}", NULL, NULL, "bflaot16", true);
+    open_and_warn("{\"model_type\":\"bert\",\"torch_dtype\":\"torch.half\"}", NULL, NULL, "dtype",
+                  false);
+    static const char flahs[] = "{\"model_type\":\"bert\",\"_attn_implementation\":\"flahs\"}";
+    open_and_warn(flahs, NULL, NULL, "flahs", true);
+    open_and_warn(flahs, NULL, "eager", "flahs", false);
+    static const struct {
+        const char *type, *attention;
+        bool followed;
+    } rows[] = {
+        {"bert", "flash2", true},     {"bloom", "flash2", false}, {"bloom", "sdpa", false},
+        {"bloom", "eager", true},     {"bloom", NULL, true},      {"deberta-v2", "flash2", false},
+        {"codegen", "flash2", false}, {"gptj", "flash2", true},   {"gptj", "sdpa", false},
+        {"t5", "flash2", false},      {"t5", "sdpa", true},       {"beit", "flash2", false},
+        {"mamba", "eager", false},    {"gemma2", "sdpa", false},  {"falcon", "flash2", true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"model_type\":\"%s\"}", rows[i].type);
+        open_and_warn(text, NULL, rows[i].attention, "is not followed", !rows[i].followed);
+    }
+}
+
+/* ---- told apart from other files ---- */
+
+static void told_apart(void) {
+    static const char refused[] = "is not one of: llama";
+    static const struct {
+        const char *text, *says;
+    } rows[] = {{"{\"model_type\":\"x\"}", refused},
+                {" {\"a\":{\"model_type\":1},\"architectures\":[]}", refused},
+                {"{\"a\":{\"model_type\":1}}", "none of their keys"},
+                {"{\"graph_module\":{},\"model_type\":1}", ""},
+                {"[]", "none of them"},
+                {"", "empty"},
+                {"{\"a\":", "expected"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pl_imported made;
+        pl_error err = {0};
+        CHECK_INT(
+            pl_import_memory(&made, rows[i].text, strlen(rows[i].text), "config.json", NULL, &err),
+            PL_INPUT);
+        CHECK(strstr(err.message, rows[i].says));
+        CHECK((strstr(err.message, refused) != NULL) == (rows[i].says == refused));
+        if (check_failures_in_case) printf("    %s: %s\n", rows[i].text, err.message);
+    }
+    pl_imported made;
+    pl_error err = {0};
+    CHECK_INT(pl_import_memory(&made, LLAMA "}", strlen(LLAMA "}"), "config.json", NULL, &err),
+              PL_OK);
+    CHECK(made.recipe);
+    pl_recipe_close(&made.recipe);
 }
 
 int main(void) {
@@ -362,6 +572,10 @@ int main(void) {
     RUN(windows);
     RUN(what_is_assumed);
     RUN(memory_runs_out);
+    RUN(unknown_experts_are_built);
+    RUN(hybrids_are_refused);
+    RUN(positions_that_are_not_said);
+    RUN(what_is_not_followed_is_told);
     RUN(told_apart);
     return check_done();
 }

@@ -188,6 +188,10 @@ static bool fill(pl_report *report, const pl_subject *subject, const pl_tape *ta
         pl_report_warn(
             report,
             "a checkpointed block could not be run again as it was: part of backward is missing");
+    if (job->train && strncmp(job->train, "qlora", 5) == 0 && !tape->used_quantized)
+        pl_report_warn(report,
+                       "no layer of this model is one that bitsandbytes keeps in 4 bits: the "
+                       "weights are as in lora");
     if (tape->used_quantized)
         pl_report_warn(report,
                        "4-bit weights: nf4 with double quantisation, loaded and computed in bf16 "

@@ -6,7 +6,7 @@
  * Conv1D but the output layer, tied weights and the module of the last parameter.
  *
  * Left out: nn.MultiheadAttention, and linear layers that an export has decomposed into a
- * transposed product. */
+ * transposed product, but for those of a module that is a Linear by its name (Falcon's). */
 #include "graph/linear.h"
 
 #include <stdio.h>
@@ -44,15 +44,55 @@ static bool is_matrix_parameter(const pl_graph *g, int32_t id) {
            pl_dtype_is_float(g->tensors[id].dtype);
 }
 
+static bool fits(const pl_graph *g, const pl_linear_layer *l) {
+    const pl_tensor *x = &g->tensors[l->input], *y = &g->tensors[l->output];
+    return x->dims > 0 && y->dims == x->dims && x->sizes[x->dims - 1] == l->in &&
+           y->sizes[y->dims - 1] == l->out;
+}
+
 static bool is_view(const pl_graph *g, int32_t node, int32_t module) {
     return node >= 0 && node < g->node_count && g->nodes[node].module == module &&
            g->nodes[node].output_count == 1 && g->nodes[node].outputs[0] >= 0 &&
            strcmp(g->nodes[node].target, "aten.view.default") == 0;
 }
 
+/* FalconLinear: weight.T, input @ that, and where there is a bias a sum. Node i is the product. */
+static bool read_transposed(const pl_graph *g, int32_t i, pl_linear_layer *l) {
+    const pl_node *n = &g->nodes[i], *turn = i > 0 ? n - 1 : NULL, *sum = n + 1;
+    const pl_module *m = module_of(g, i);
+    if (!turn || !m || !ends_with(m->type, strlen(m->type), "Linear") ||
+        turn->module != n->module || strcmp(turn->target, "aten.numpy_T.default") != 0 ||
+        turn->output_count != 1 || turn->outputs[0] < 0 || n->output_count != 1 ||
+        n->outputs[0] < 0 || pl_node_tensor(n, "other") != turn->outputs[0])
+        return false;
+    *l = (pl_linear_layer){.node = i,
+                           .first = i - 1,
+                           .last = i,
+                           .weight = pl_node_tensor(turn, "self"),
+                           .bias = -1,
+                           .input = pl_node_tensor(n, "self"),
+                           .output = n->outputs[0]};
+    if (l->input < 0 || !is_matrix_parameter(g, l->weight) || !name_layer(g, l)) return false;
+    l->in = g->tensors[l->weight].sizes[1];
+    l->out = g->tensors[l->weight].sizes[0];
+    int32_t bias = -1;
+    if (i + 1 < g->node_count && sum->module == n->module && sum->output_count == 1 &&
+        sum->outputs[0] >= 0 && strcmp(sum->target, "aten.add.Tensor") == 0 &&
+        pl_node_tensor(sum, "self") == l->output)
+        bias = pl_node_tensor(sum, "other");
+    if (bias >= 0 && g->tensors[bias].role == PL_ROLE_PARAMETER) {
+        l->bias = bias;
+        l->last = i + 1;
+        l->output = sum->outputs[0];
+    }
+    return true;
+}
+
 /* Whether node i is a linear layer's product; fills *l. */
 bool pl_linear_read(const pl_graph *g, int32_t i, pl_linear_layer *l) {
     const pl_node *n = &g->nodes[i];
+    if (strcmp(n->target, "aten.matmul.default") == 0)
+        return read_transposed(g, i, l) && fits(g, l);
     bool linear = strcmp(n->target, "aten.linear.default") == 0;
     if ((!linear && strcmp(n->target, "aten.addmm.default") != 0) || n->output_count != 1 ||
         n->outputs[0] < 0)
@@ -76,9 +116,7 @@ bool pl_linear_read(const pl_graph *g, int32_t i, pl_linear_layer *l) {
         l->input = pl_node_tensor(&g->nodes[i - 1], "self");
         l->output = g->nodes[i + 1].outputs[0];
     }
-    const pl_tensor *x = &g->tensors[l->input], *y = &g->tensors[l->output];
-    return x->dims > 0 && y->dims == x->dims && x->sizes[x->dims - 1] == l->in &&
-           y->sizes[y->dims - 1] == l->out;
+    return fits(g, l);
 }
 
 bool pl_linear_find(pl_linear_layers *c, const pl_graph *graph, pl_arena *arena) {
@@ -266,14 +304,16 @@ static void count_uses(const pl_graph *g, int32_t *uses) {
 }
 
 /* Marks the layers whose weights transformers would pack (quantizers/base.py:
- * get_keys_to_not_convert; integrations/bitsandbytes.py: replace_with_bnb_linear). */
+ * get_keys_to_not_convert; integrations/bitsandbytes.py: replace_with_bnb_linear, which takes
+ * nn.Linear itself and no class made from it: of Falcon's layers, which are such, it packs none and
+ * trains adapters beside weights as they are). */
 pl_status pl_linear_pack(pl_linear_layers *c, pl_arena *arena, pl_error *err) {
     const pl_graph *g = c->graph;
     int32_t *uses = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *uses);
     if (!uses) return pl_fail(err, PL_MISSING, g->name, -1, "out of memory");
     count_uses(g, uses);
     for (int32_t i = 0; i < c->count; i++) uses[c->of[i].weight]--;
-    int32_t last = g->tensor_count - 1, packed = 0;
+    int32_t last = g->tensor_count - 1, packed = 0, left = 0;
     while (last >= 0 && g->tensors[last].role != PL_ROLE_PARAMETER) last--;
     for (int32_t i = 0; i < c->count; i++) {
         pl_linear_layer *l = &c->of[i];
@@ -284,8 +324,9 @@ pl_status pl_linear_pack(pl_linear_layers *c, pl_arena *arena, pl_error *err) {
         l->packed = plain && uses[l->weight] == 0 && l->same != c->of[c->count - 1].same &&
                     l->weight != last && l->bias != last;
         packed += l->packed;
+        left += !plain;
     }
-    if (packed) return PL_OK;
+    if (packed || left) return PL_OK;
     return pl_fail(
         err, PL_USAGE, "--train", -1,
         "no linear layer whose weight could be kept in 4 bits (the output layer and tied "

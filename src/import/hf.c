@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "import/hf_config.h"
-#include "import/json.h"
 
 enum { USUAL_SEQ = 1024 };
 
@@ -95,13 +94,14 @@ static bool can(const pl_hf_family *f, pl_task task) {
     return (f->tasks >> task & 1u) != 0;
 }
 
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), n = strlen(end);
+    return length >= n && strcmp(text + length - n, end) == 0;
+}
+
 static pl_task task_of_architecture(const char *name) {
-    size_t length = name ? strlen(name) : 0;
-    for (size_t i = 0; name && i < sizeof endings / sizeof *endings; i++) {
-        size_t n = strlen(endings[i].ending);
-        if (length >= n && strcmp(name + length - n, endings[i].ending) == 0)
-            return endings[i].task;
-    }
+    for (size_t i = 0; name && i < sizeof endings / sizeof *endings; i++)
+        if (ends_with(name, endings[i].ending)) return endings[i].task;
     return PL_TASK_AUTO;
 }
 
@@ -126,8 +126,18 @@ static pl_status choose_task(description *d, pl_recipe *recipe, const char *aske
     const char *architecture = pl_config_first(d->config, "architectures");
     pl_task task = task_of_architecture(architecture);
     if (task == PL_TASK_AUTO && !architecture) return PL_OK;
+    if (can(f, PL_TASK_SEQ2SEQ) && ends_with(architecture, "EncoderModel"))
+        return pl_fail(err, PL_INPUT, d->file, pl_config_at(d->config, "architectures"),
+                       "architectures: %.60s, an encoder alone, is not built; --task base or "
+                       "seq2seq builds encoder and decoder",
+                       architecture);
     if (can(f, task)) {
         d->task = task;
+        if (ends_with(architecture, "ForPreTraining"))
+            pl_recipe_warn(recipe,
+                           "%.60s has heads and losses that are not built; taken as a model for "
+                           "the task %s",
+                           architecture, task_name(task));
         return PL_OK;
     }
     if (task == PL_TASK_SEQ2SEQ && can(f, PL_TASK_CAUSAL)) { /* a text model inside a larger one */
@@ -139,7 +149,16 @@ static pl_status choose_task(description *d, pl_recipe *recipe, const char *aske
     return PL_OK;
 }
 
-static pl_status choose_attention(description *d, const char *asked, pl_error *err) {
+static void warn_of_attention(const description *d, pl_recipe *recipe, bool given,
+                              const char *name) {
+    const char *says = given ? "--attention" : "_attn_implementation";
+    if ((d->family->no_attention >> d->attn & 1u) != 0)
+        pl_recipe_warn(recipe, "%s %.40s is not followed: %s has attention of its own alone", says,
+                       name, d->family->model_type);
+}
+
+static pl_status choose_attention(description *d, pl_recipe *recipe, const char *asked,
+                                  pl_error *err) {
     static const struct {
         const char *name;
         pl_attn attn;
@@ -155,11 +174,15 @@ static pl_status choose_attention(description *d, const char *asked, pl_error *e
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0) {
             d->attn = names[i].attn;
+            warn_of_attention(d, recipe, given, name);
             return PL_OK;
         }
     if (given)
         return pl_fail(err, PL_USAGE, "--attention", -1, "%s is none of sdpa, eager, flash2",
                        asked);
+    if (name)
+        pl_recipe_warn(recipe, "_attn_implementation \"%.40s\" is not known: sdpa is assumed",
+                       name);
     return PL_OK;
 }
 
@@ -175,8 +198,41 @@ static bool looks_like_llama(const pl_config *c) {
     return !pl_config_has(c, "n_routed_experts|kv_lora_rank"); /* DeepSeek's attention is another */
 }
 
-static pl_status unknown_family(const char *model_type, int64_t at, const char *file,
-                                pl_error *err) {
+/* The key that speaks of layers without attention among those with it: state spaces, recurrences,
+ * linear attention, convolutions (Jamba, Zamba, Bamba, Nemotron-H, Qwen3-Next, LFM2,
+ * RecurrentGemma, ..). NULL: none does. */
+static const char *hybrid_key(const pl_config *c) {
+    static const char *const starts[] = {"mamba_",
+                                         "use_mamba",
+                                         "n_mamba_heads",
+                                         "ssm_",
+                                         "state_size",
+                                         "time_step_",
+                                         "layers_block_type",
+                                         "block_types",
+                                         "hybrid_override_pattern",
+                                         "attn_layer_",
+                                         "full_attn_",
+                                         "linear_attn",
+                                         "linear_num_",
+                                         "linear_conv_",
+                                         "lru_width",
+                                         "conv_L_cache",
+                                         "conv_kernel"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        const char *key = pl_config_starting(c, starts[i]);
+        if (key) return key;
+    }
+    const char *layer;
+    for (int64_t i = 0; (layer = pl_config_listed(c, "layer_types", i)); i++)
+        if (!ends_with(layer, "attention") || strcmp(layer, "linear_attention") == 0)
+            return "layer_types";
+    return NULL;
+}
+
+/* hybrid: the key that the family is refused for, though it looks like Llama; NULL: none. */
+static pl_status unknown_family(const char *model_type, const char *hybrid, int64_t at,
+                                const char *file, pl_error *err) {
     char names[440] = "";
     size_t used = 0;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
@@ -188,6 +244,11 @@ static pl_status unknown_family(const char *model_type, int64_t at, const char *
             memcpy(names + used, f->model_type, n + 1);
             used += n;
         }
+    if (hybrid)
+        return pl_fail(err, PL_INPUT, file, at < 0 ? 0 : at,
+                       "%.40s: state-space and hybrid layers are not built; model_type %.40s is "
+                       "not one of: %s",
+                       hybrid, model_type ? model_type : "(none)", names);
     return pl_fail(err, PL_INPUT, file, at < 0 ? 0 : at, "model_type %.40s is not one of: %s",
                    model_type ? model_type : "(none)", names);
 }
@@ -208,27 +269,38 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
         if (!type) type = inner;
     }
     if (d->family) return PL_OK;
-    if (!looks_like_llama(config))
-        return unknown_family(type, pl_config_at(config, "model_type"), d->file, err);
-    d->family = find_family("llama");
+    bool like = looks_like_llama(config);
+    const char *hybrid = like ? hybrid_key(config) : NULL;
+    if (hybrid || !like)
+        return unknown_family(type, hybrid, pl_config_at(config, hybrid ? hybrid : "model_type"),
+                              d->file, err);
+    bool experts = pl_config_experts(config);
+    d->family = find_family(experts ? "mixtral" : "llama"); /* llama.c chooses whose experts */
     recipe->guessed = true;
     pl_recipe_warn(recipe,
-                   "model_type %.40s is not known; its keys are Llama's, and it is built as llama",
-                   type ? type : "(none)");
+                   "model_type %.40s is not known; its keys are Llama's, and it is built as %s",
+                   type ? type : "(none)", experts ? "llama with experts" : "llama");
     return PL_OK;
 }
 
 /* ---- what else the file says ---- */
 
-static pl_dtype weights_dtype(const pl_config *c) {
+static pl_dtype weights_dtype(const pl_config *c, pl_recipe *recipe) {
     static const struct {
         const char *name;
         pl_dtype dtype;
-    } names[] = {{"bfloat16", PL_DT_BF16}, {"float16", PL_DT_F16}, {"float32", PL_DT_F32}};
+    } names[] = {{"bfloat16", PL_DT_BF16},
+                 {"float16", PL_DT_F16},
+                 {"float32", PL_DT_F32},
+                 {"half", PL_DT_F16},
+                 {"float", PL_DT_F32}};
     const char *name = pl_config_text(c, "dtype|torch_dtype");
     if (name && strncmp(name, "torch.", 6) == 0) name += 6;
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i].name) == 0) return names[i].dtype;
+    if (name)
+        pl_recipe_warn(recipe, "dtype \"%.40s\" is not known: weights are taken to be float32",
+                       name);
     return PL_DT_F32;
 }
 
@@ -257,7 +329,8 @@ static void choose_sizes(pl_recipe *recipe, const description *d) {
     const char *key = f->positions ? f->positions
                                    : "max_position_embeddings|n_positions|max_sequence_length|"
                                      "max_seq_len|seq_length|n_ctx";
-    int64_t most = pl_config_number(d->config, key);
+    int64_t most =
+        pl_config_has(d->config, key) ? pl_config_number(d->config, key) : f->usual_positions;
     if (f->learnt_positions && most > f->kept_positions)
         recipe->most_seq = most -= f->kept_positions;
     recipe->seq = most > 0 && most < USUAL_SEQ ? most : USUAL_SEQ;
@@ -320,9 +393,10 @@ static pl_status describe(pl_recipe *recipe, const char *bytes, size_t size, con
     recipe->name = pl_arena_string(recipe->arena, room, strlen(room));
     if (!recipe->name) return pl_fail(err, PL_MISSING, file, -1, "out of memory");
     status = choose_task(d, recipe, settings ? settings->task : NULL, err);
-    if (status == PL_OK) status = choose_attention(d, settings ? settings->attention : NULL, err);
+    if (status == PL_OK)
+        status = choose_attention(d, recipe, settings ? settings->attention : NULL, err);
     if (status != PL_OK) return status;
-    recipe->dtype = weights_dtype(config);
+    recipe->dtype = weights_dtype(config, recipe);
     warn_of_keys(recipe, config);
     if (d->family->warning) pl_recipe_warn(recipe, "%s", d->family->warning);
     choose_sizes(recipe, d);
@@ -343,17 +417,4 @@ pl_status pl_import_hf(pl_recipe **out, const char *bytes, size_t size, const ch
     else
         pl_recipe_close(&recipe);
     return status;
-}
-
-bool pl_hf_is(const char *bytes, size_t size) {
-    pl_json json;
-    pl_json_text key;
-    pl_json_open(&json, bytes, size, 64);
-    if (!pl_json_object(&json)) return false;
-    while (pl_json_key(&json, &key)) {
-        if (PL_JSON_IS(&key, "model_type") || PL_JSON_IS(&key, "architectures")) return true;
-        if (PL_JSON_IS(&key, "graph_module")) return false; /* an export's model.json: large */
-        if (!pl_json_skip(&json)) return false;
-    }
-    return false;
 }

@@ -47,8 +47,8 @@ double pl_hf_float(pl_hf *m, const char *key, double otherwise);
 bool pl_hf_bool(pl_hf *m, const char *key, bool otherwise);
 const char *pl_hf_string(pl_hf *m, const char *key, const char *otherwise);
 bool pl_hf_has(pl_hf *m, const char *key);
-/* A failure that names the key (and its byte, where it is in the file): of values that do not go
- * together. message as printf. */
+/* A failure that names the key, of alternatives the one in the file, and its byte: of values that
+ * do not go together. message as printf. */
 void pl_hf_refuse(pl_hf *m, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* As pl_hf_need, and no more than PL_HF_MAX_LAYERS: what is built one by one. */
@@ -60,6 +60,10 @@ int32_t pl_hf_input_ids(pl_hf *m); /* the input "input_ids" int64 [batch, seq] *
 int64_t pl_hf_list(pl_hf *m, const char *key);
 int64_t pl_hf_list_int(pl_hf *m, const char *key, int64_t index, int64_t otherwise);
 const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const char *otherwise);
+
+/* Experts, and how many of them a token goes to: names that families give the keys. */
+#define PL_HF_EXPERTS "num_local_experts|num_experts|moe_num_experts"
+#define PL_HF_CHOSEN  "num_experts_per_tok|moe_topk|moe_k"
 
 /* A family: a page in families/. */
 typedef struct pl_hf_family {
@@ -74,7 +78,9 @@ typedef struct pl_hf_family {
     bool learnt_positions; /* a table of positions: no sequence longer than it (--seq is refused) */
     const char *positions; /* the key that says how many; NULL: the usual ones */
     const char *warning;   /* what is assumed, told with every estimate; NULL: nothing */
-    int64_t kept_positions; /* of the table's, not for tokens: RoBERTa counts from padding on */
+    int64_t kept_positions;  /* of the table's, not for tokens: RoBERTa counts from padding on */
+    int64_t usual_positions; /* of learnt_positions: how many, where the file does not say */
+    uint32_t no_attention;   /* 1 << PL_ATTN_FLASH2 | ..: what it does not follow; its own runs */
 } pl_hf_family;
 
 /* Each file in families/ exports rows, ended by one without model_type; hf.c lists the files. */
@@ -100,7 +106,6 @@ int32_t pl_hf_tied_linear(pl_hf *m, const char *name, int32_t x, int32_t weight,
 /* Heads' losses as transformers' loss_utils.py computes them. labels are inputs made here: int64
  * [batch, seq]. Causal: logits to float32, labels padded and shifted, flattened, cross entropy. */
 void pl_hf_causal_loss(pl_hf *m, int32_t logits);
-void pl_hf_masked_loss(pl_hf *m, int32_t logits);
 /* classes: config.num_labels; 1 label is a regression, labels [batch]. */
 void pl_hf_classification_loss(pl_hf *m, int32_t logits);
 void pl_hf_token_loss(pl_hf *m, int32_t logits);
@@ -118,7 +123,5 @@ void pl_hf_rotary_of(pl_hf *m, const char *prefix, int64_t dim, int32_t position
 
 pl_status pl_import_hf(pl_recipe **out, const char *bytes, size_t size, const char *name,
                        const pl_model_settings *settings, pl_error *err);
-/* Whether a JSON object is such a config: has model_type or architectures, at top level. */
-bool pl_hf_is(const char *bytes, size_t size);
 
 #endif

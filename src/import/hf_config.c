@@ -243,11 +243,32 @@ const char *pl_config_text(const pl_config *c, const char *key) {
     return e && e->value.kind == STRING ? e->value.s : NULL;
 }
 
-const char *pl_config_first(const pl_config *c, const char *key) {
+const char *pl_config_listed(const pl_config *c, const char *key, int64_t index) {
     const entry *e = find(c, key);
-    return e && e->value.kind == LIST && e->value.i > 0 && e->value.items[0].kind == STRING
-               ? e->value.items[0].s
+    return e && e->value.kind == LIST && index < e->value.i && e->value.items[index].kind == STRING
+               ? e->value.items[index].s
                : NULL;
+}
+
+const char *pl_config_first(const pl_config *c, const char *key) {
+    return pl_config_listed(c, key, 0);
+}
+
+const char *pl_config_starting(const pl_config *c, const char *start) {
+    size_t length = strlen(start);
+    for (size_t i = 0; i < c->count; i++) {
+        const entry *e = &c->entries[i];
+        if (strncmp(e->key, start, length) == 0 && e->value.kind != NOTHING && !strchr(e->key, '.'))
+            return e->key;
+    }
+    return NULL;
+}
+
+bool pl_config_experts(const pl_config *c) {
+    const entry *made = find(c, "is_moe");
+    if (made && made->value.kind == BOOLEAN && !made->value.i) return false;
+    return pl_config_has(c, PL_HF_CHOSEN) && pl_config_number(c, PL_HF_EXPERTS) != 1 &&
+           pl_config_has(c, PL_HF_EXPERTS);
 }
 
 int64_t pl_config_number(const pl_config *c, const char *key) {
@@ -273,14 +294,25 @@ static void refuse(pl_hf *m, const char *key, int64_t at, const char *what) {
     pl_build_fail(m->b, PL_INPUT, m->file, "%.*s: %s", (int)strcspn(key, "|"), key, what);
 }
 
+/* The alternative that a message is about: the one that counts, else one that is null. */
+static const entry *found(const pl_config *c, const char *keys) {
+    const entry *e = find(c, keys);
+    for (const char *key = keys; !e && *key;) {
+        size_t length = strcspn(key, "|");
+        e = find_one(c, key, length);
+        key += length + (key[length] == '|');
+    }
+    return e;
+}
+
 void pl_hf_refuse(pl_hf *m, const char *key, const char *format, ...) {
     char text[256];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    int64_t at = pl_config_at(m->config, key);
-    refuse(m, key, at < 0 ? 0 : at, text);
+    const entry *e = found(m->config, key);
+    refuse(m, e ? e->key : key, e ? e->at : 0, text);
 }
 
 static int64_t whole(pl_hf *m, const char *key, const item *value, int64_t at, int64_t otherwise) {
@@ -302,7 +334,11 @@ int64_t pl_hf_int(pl_hf *m, const char *key, int64_t otherwise) {
 int64_t pl_hf_need(pl_hf *m, const char *key) {
     const entry *e = find(m->config, key);
     if (!e) {
-        refuse(m, key, 0, "the model needs this key, and the file has none");
+        const entry *null = found(m->config, key);
+        if (null)
+            refuse(m, null->key, null->at, "the model needs this key, and it is null");
+        else
+            refuse(m, key, 0, "the model needs this key, and the file has none");
         return 1;
     }
     int64_t value = whole(m, e->key, &e->value, e->at, 1);

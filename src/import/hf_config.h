@@ -18,6 +18,12 @@ const char *pl_config_text(const pl_config *config, const char *key);  /* NULL: 
 const char *pl_config_first(const pl_config *config, const char *key); /* of a list of strings */
 int64_t pl_config_number(const pl_config *config, const char *key);    /* -1: no such number */
 bool pl_config_true(const pl_config *config, const char *key);
+/* The name of an element of a list, NULL: there is none or it is no string. */
+const char *pl_config_listed(const pl_config *config, const char *key, int64_t index);
+/* The first key that starts so, at top level, and is not null; NULL: none does. */
+const char *pl_config_starting(const pl_config *config, const char *start);
+/* Whether its keys speak of experts that a router chooses from. */
+bool pl_config_experts(const pl_config *config);
 int64_t pl_config_at(const pl_config *config, const char *key); /* byte, -1: absent */
 
 #endif

@@ -220,15 +220,6 @@ void pl_hf_causal_loss(pl_hf *m, int32_t logits) {
     give(m, pl_aten_cross_entropy(b, x, shifted, -100), logits);
 }
 
-void pl_hf_masked_loss(pl_hf *m, int32_t logits) {
-    pl_builder *b = m->b;
-    int32_t labels = labels_input(m, PL_DT_I64, PL_SIZES(m->batch, m->seq));
-    pl_line(b, LOSS_LINE);
-    int32_t x = flat(b, pl_aten_to(b, logits, PL_DT_F32), pl_built_size(b, logits, -1));
-    labels = pl_aten_view(b, labels, PL_SIZES(-1));
-    give(m, pl_aten_cross_entropy(b, x, labels, -100), logits);
-}
-
 void pl_hf_token_loss(pl_hf *m, int32_t logits) {
     pl_builder *b = m->b;
     int32_t labels = labels_input(m, PL_DT_I64, PL_SIZES(m->batch, m->seq));

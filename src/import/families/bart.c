@@ -11,6 +11,8 @@
 
 #include "import/families/seq2seq.h"
 
+enum { BART_POSITIONS = 1024, WHISPER_POSITIONS = 448 }; /* where the file does not say */
+
 typedef struct style {
     const char *type; /* "transformers.models.bart.modeling_bart.Bart" */
     bool pre_norm, key_bias, scaled_queries;
@@ -161,22 +163,32 @@ static int32_t layers_of(side *o, int32_t x) {
     return x;
 }
 
+/* A size; no larger than that products of two are numbers. */
+static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
+    int64_t n = pl_hf_int(m, key, otherwise);
+    if (n >= 1 && n <= 1 << 30) return n;
+    pl_hf_refuse(m, key, "expected 1 to %d", 1 << 30);
+    return 1;
+}
+
 static side read_side(pl_hf *m, const style *s, bool decoder) {
     side o = {.m = m, .b = m->b, .s = s, .decoder = decoder, .memory = PL_NONE, .length = m->seq};
     bool small = s->pre_norm; /* Whisper's defaults are those of its smallest model */
     o.name = decoder ? "decoder" : "encoder";
-    o.width = pl_hf_int(m, "d_model", small ? 384 : 1024);
-    o.heads = pl_hf_int(m, decoder ? "decoder_attention_heads" : "encoder_attention_heads",
-                        small ? 6 : 16);
-    o.inner = pl_hf_int(m, decoder ? "decoder_ffn_dim" : "encoder_ffn_dim", small ? 1536 : 4096);
-    o.layers = pl_hf_int(m, decoder ? "decoder_layers" : "encoder_layers", small ? 4 : 12);
+    const char *heads = decoder ? "decoder_attention_heads" : "encoder_attention_heads",
+               *layers = decoder ? "decoder_layers" : "encoder_layers";
+    o.width = size_of(m, "d_model", small ? 384 : 1024);
+    o.heads = size_of(m, heads, small ? 6 : 16);
+    o.inner = size_of(m, decoder ? "decoder_ffn_dim" : "encoder_ffn_dim", small ? 1536 : 4096);
+    o.layers = pl_hf_int(m, layers, small ? 4 : 12);
     o.drop = pl_hf_float(m, "dropout", small ? 0.0 : 0.1);
     o.attn_drop = pl_hf_float(m, "attention_dropout", 0);
     o.act_drop = pl_hf_float(m, "activation_dropout", 0);
     o.act = pl_hf_string(m, "activation_function", "gelu");
-    if (o.heads < 1 || o.width % o.heads != 0)
-        pl_build_fail(m->b, PL_INPUT, "d_model", "%lld is not a multiple of the %lld heads",
-                      (long long)o.width, (long long)o.heads);
+    if (o.width % o.heads != 0)
+        pl_hf_refuse(m, heads, "d_model, %lld, is no multiple of it", (long long)o.width);
+    if (o.layers > PL_HF_MAX_LAYERS)
+        pl_hf_refuse(m, layers, "at most %d can be built", PL_HF_MAX_LAYERS);
     return o;
 }
 
@@ -223,11 +235,17 @@ static int32_t bart_side(side *o, int32_t ids, int32_t table, int64_t pad, int64
 static void build_bart(pl_hf *m) {
     pl_builder *b = m->b;
     side encoder = read_side(m, &bart, false), decoder = read_side(m, &bart, true);
-    int64_t vocab = pl_hf_int(m, "vocab_size", 50265),
-            positions = pl_hf_int(m, "max_position_embeddings", 1024),
+    int64_t vocab = size_of(m, "vocab_size", 50265),
+            positions = size_of(m, "max_position_embeddings", BART_POSITIONS),
             pad = pl_hf_int(m, "pad_token_id", 1);
     double scale = pl_hf_bool(m, "scale_embedding", false) ? sqrt((double)encoder.width) : 1.0;
     bool head = m->task == PL_TASK_SEQ2SEQ, classify = m->task == PL_TASK_CLASSIFY;
+    if (pl_build_failed(b)) return;
+    if (m->seq > positions) {
+        pl_build_fail(b, PL_USAGE, "--seq", "the model takes sequences of up to %lld",
+                      (long long)positions);
+        return;
+    }
     pl_module_enter(b, "",
                     type_of(&encoder, head       ? "ForConditionalGeneration"
                                       : classify ? "ForSequenceClassification"
@@ -345,11 +363,12 @@ static int32_t whisper_decoder(side *o, int32_t ids, int64_t vocab, int64_t posi
 static void build_whisper(pl_hf *m) {
     pl_builder *b = m->b;
     side encoder = read_side(m, &whisper, false), decoder = read_side(m, &whisper, true);
-    int64_t vocab = pl_hf_int(m, "vocab_size", 51865),
-            positions = pl_hf_int(m, "max_target_positions", 448),
-            pad = pl_hf_int(m, "pad_token_id", 50256), mels = pl_hf_int(m, "num_mel_bins", 80);
-    encoder.length = decoder.memory_length = pl_hf_int(m, "max_source_positions", 1500);
+    int64_t vocab = size_of(m, "vocab_size", 51865),
+            positions = size_of(m, "max_target_positions", WHISPER_POSITIONS),
+            pad = pl_hf_int(m, "pad_token_id", 50256), mels = size_of(m, "num_mel_bins", 80);
+    encoder.length = decoder.memory_length = size_of(m, "max_source_positions", 1500);
     bool head = m->task == PL_TASK_SEQ2SEQ;
+    if (pl_build_failed(b)) return;
     if (m->seq > positions) {
         pl_build_fail(b, PL_USAGE, "--seq", "%lld labels; max_target_positions is %lld",
                       (long long)m->seq, (long long)positions);
@@ -420,6 +439,7 @@ const pl_hf_family pl_hf_bart[] = {
      .usual = PL_TASK_SEQ2SEQ,
      .build = build_bart,
      .learnt_positions = true,
+     .usual_positions = BART_POSITIONS,
      .version = "5.22"},
     {.model_type = "whisper",
      .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE,
@@ -427,6 +447,7 @@ const pl_hf_family pl_hf_bart[] = {
      .build = build_whisper,
      .positions = "max_target_positions",
      .learnt_positions = true,
+     .usual_positions = WHISPER_POSITIONS,
      .version = "5.22"},
     {0},
 };

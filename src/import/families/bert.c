@@ -21,6 +21,8 @@ enum {
     HEAD_TANH = 8,   /* the classifier has tanh where others have gelu */
 };
 
+enum { POSITIONS = 512 }; /* where the file does not say */
+
 typedef struct style {
     const char *package, *prefix; /* "bert", "Bert": of module paths and of class names */
     int64_t vocab, hidden, layers, heads, inner, width, pad; /* width: of embeddings; 0: hidden */
@@ -487,18 +489,25 @@ static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
     return 1;
 }
 
+static const char *layers_key(const model *o) {
+    return o->s->base == distilbert_base ? "n_layers|num_hidden_layers" : "num_hidden_layers";
+}
+
+static const char *heads_key(const model *o) {
+    return o->s->base == distilbert_base ? "n_heads|num_attention_heads" : "num_attention_heads";
+}
+
 static void read_keys(model *o) {
     pl_hf *m = o->m;
     const style *s = o->s;
     bool distil = s->base == distilbert_base;
     o->vocab = size_of(m, "vocab_size", s->vocab);
     o->hidden = size_of(m, distil ? "dim|hidden_size" : "hidden_size", s->hidden);
-    o->layers =
-        pl_hf_int(m, distil ? "n_layers|num_hidden_layers" : "num_hidden_layers", s->layers);
-    o->heads = size_of(m, distil ? "n_heads|num_attention_heads" : "num_attention_heads", s->heads);
+    o->layers = pl_hf_int(m, layers_key(o), s->layers);
+    o->heads = size_of(m, heads_key(o), s->heads);
     o->inner = size_of(m, distil ? "hidden_dim" : "intermediate_size", s->inner);
     o->width = s->width ? size_of(m, "embedding_size", s->width) : o->hidden;
-    o->positions = size_of(m, "max_position_embeddings", m->seq > 512 ? m->seq : 512);
+    o->positions = size_of(m, "max_position_embeddings", POSITIONS);
     o->types = pl_hf_int(m, "type_vocab_size", 2);
     o->pad = pl_hf_has(m, "pad_token_id") ? pl_hf_pad(m) : s->pad;
     o->labels = pl_hf_labels(m);
@@ -522,13 +531,14 @@ static void read_keys(model *o) {
 static void check_keys(model *o) {
     pl_hf *m = o->m;
     if (o->hidden % o->heads != 0)
-        pl_hf_refuse(m, "num_attention_heads", "hidden_size %lld is no multiple of it",
+        pl_hf_refuse(m, heads_key(o), "the width, %lld, is no multiple of it",
                      (long long)o->hidden);
     if (o->layers > PL_HF_MAX_LAYERS)
-        pl_hf_refuse(m, "num_hidden_layers", "at most %d can be built", PL_HF_MAX_LAYERS);
-    if (m->seq > o->positions)
+        pl_hf_refuse(m, layers_key(o), "at most %d can be built", PL_HF_MAX_LAYERS);
+    int64_t most = o->positions - (has(o, COUNTED) ? o->pad + 1 : 0);
+    if (m->seq > most)
         pl_build_fail(o->b, PL_USAGE, "--seq", "the model takes sequences of up to %lld",
-                      (long long)o->positions);
+                      (long long)most);
     if (pl_hf_bool(m, "add_cross_attention", false))
         pl_hf_refuse(m, "add_cross_attention", "cross attention is not built");
     if (o->causal && m->attn == PL_ATTN_EAGER)
@@ -604,12 +614,20 @@ enum {
     TASKS = 1 << PL_TASK_MASKED | 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_TOKENS | 1 << PL_TASK_BASE
 };
 
+#define ROW(type, function, kept)                                                                  \
+    {                                                                                              \
+        .model_type = type, .tasks = TASKS, .usual = PL_TASK_MASKED, .build = function,            \
+        .version = "5.22", .learnt_positions = true, .kept_positions = kept,                       \
+        .usual_positions = POSITIONS                                                               \
+    }
+
 const pl_hf_family pl_hf_bert[] = {
-    {"bert", TASKS, PL_TASK_MASKED, build_bert, false, "5.22", true, NULL, NULL, 0},
-    {"roberta", TASKS, PL_TASK_MASKED, build_roberta, false, "5.22", true, NULL, NULL, 2},
-    {"xlm-roberta", TASKS, PL_TASK_MASKED, build_xlm_roberta, false, "5.22", true, NULL, NULL, 2},
-    {"camembert", TASKS, PL_TASK_MASKED, build_camembert, false, "5.22", true, NULL, NULL, 2},
-    {"electra", TASKS, PL_TASK_MASKED, build_electra, false, "5.22", true, NULL, NULL, 0},
-    {"albert", TASKS, PL_TASK_MASKED, build_albert, false, "5.22", true, NULL, NULL, 0},
-    {"distilbert", TASKS, PL_TASK_MASKED, build_distilbert, false, "5.22", true, NULL, NULL, 0},
-    {0}};
+    ROW("bert", build_bert, 0),
+    ROW("roberta", build_roberta, 2),
+    ROW("xlm-roberta", build_xlm_roberta, 2),
+    ROW("camembert", build_camembert, 2),
+    ROW("electra", build_electra, 0),
+    ROW("albert", build_albert, 0),
+    ROW("distilbert", build_distilbert, 0),
+    {0},
+};

@@ -12,6 +12,8 @@
 
 #include "import/hf.h"
 
+enum { POSITIONS = 512 }; /* where the file does not say */
+
 typedef struct model {
     pl_hf *m;
     pl_builder *b;
@@ -483,7 +485,7 @@ static void read_keys(model *o) {
     o->heads = size_of(m, "num_attention_heads", 24);
     o->inner = size_of(m, "intermediate_size", 6144);
     o->width = size_of(m, "embedding_size", o->hidden);
-    o->positions = size_of(m, "max_position_embeddings", m->seq > 512 ? m->seq : 512);
+    o->positions = size_of(m, "max_position_embeddings", POSITIONS);
     o->types = pl_hf_int(m, "type_vocab_size", 0);
     o->pad = pl_hf_has(m, "pad_token_id") ? pl_hf_pad(m) : 0;
     o->labels = pl_hf_labels(m);
@@ -555,7 +557,13 @@ static void build_deberta(pl_hf *m) {
 }
 
 const pl_hf_family pl_hf_deberta[] = {
-    {"deberta-v2",
-     1 << PL_TASK_MASKED | 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_TOKENS | 1 << PL_TASK_BASE,
-     PL_TASK_MASKED, build_deberta, false, "5.22", true, NULL, NULL, 0},
-    {0}};
+    {.model_type = "deberta-v2",
+     .tasks = 1 << PL_TASK_MASKED | 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_TOKENS | 1 << PL_TASK_BASE,
+     .usual = PL_TASK_MASKED,
+     .build = build_deberta,
+     .version = "5.22",
+     .learnt_positions = true,
+     .usual_positions = POSITIONS,
+     .no_attention = 1u << PL_ATTN_SDPA | 1u << PL_ATTN_FLASH2},
+    {0},
+};

@@ -22,7 +22,8 @@ static bool has_bias(pl_hf *m, const char *key) {
 }
 
 void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
-    *d = (pl_decoding){.m = m, .plan = plan};
+    const char *type = pl_hf_string(m, "model_type", "");
+    *d = (pl_decoding){.m = m, .plan = plan, .known = strcmp(type, plan->model_type) == 0};
     d->width = pl_hf_need(m, "hidden_size");
     d->layers = pl_hf_layers(m, "num_hidden_layers");
     d->heads = pl_hf_need(m, "num_attention_heads");
@@ -41,7 +42,8 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
         double share = pl_hf_float(m, "rope_parameters.partial_rotary_factor|partial_rotary_factor",
                                    plan->rotary_share);
         if (!(share > 0 && share <= 1))
-            pl_hf_refuse(m, "partial_rotary_factor", "expected a number above 0 and up to 1");
+            pl_hf_refuse(m, "rope_parameters.partial_rotary_factor|partial_rotary_factor",
+                         "expected a number above 0 and up to 1");
         else
             d->rotary_dim = (int64_t)((double)d->head_dim * share) / 2 * 2;
     }

@@ -74,6 +74,7 @@ typedef struct pl_decoder {
 typedef struct pl_decoding {
     pl_hf *m;
     const pl_decoder *plan;
+    bool known; /* the plan is the file's own model_type's; else it is one that looks like it */
     int64_t width, inner, heads, kv_heads, head_dim, rotary_dim, layers;
     double eps, attention_dropout, residual_dropout, scale, cap, multiplier;
     const char *act;

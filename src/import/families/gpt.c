@@ -191,20 +191,28 @@ static void head(pl_gpt *g, int32_t ids, int32_t x) {
 
 /* ---- the whole model ---- */
 
+const pl_gpt_names pl_gpt_short = {"n_embd|hidden_size|n_embed",
+                                   "n_layer|num_hidden_layers|num_layers",
+                                   "n_head|num_attention_heads|num_heads",
+                                   "n_inner|intermediate_size|ffn_dim|ffn_hidden_size"},
+                   pl_gpt_long = {"hidden_size|n_embd|n_embed",
+                                  "num_hidden_layers|n_layer|num_layers",
+                                  "num_attention_heads|n_head|num_heads",
+                                  "intermediate_size|n_inner|ffn_dim|ffn_hidden_size"};
+
 static void read_config(pl_gpt *g) {
     pl_hf *m = g->m;
     g->vocab = pl_hf_need(m, "vocab_size");
-    g->hidden = pl_hf_need(m, "n_embd|hidden_size|n_embed");
-    g->layers = pl_hf_layers(m, "n_layer|num_hidden_layers|num_layers");
-    g->heads = pl_hf_need(m, "n_head|num_attention_heads|num_heads");
+    const pl_gpt_names *names = g->is->names;
+    g->hidden = pl_hf_need(m, names->width);
+    g->layers = pl_hf_layers(m, names->layers);
+    g->heads = pl_hf_need(m, names->heads);
     g->kv_heads = g->heads;
-    g->inner = pl_hf_int(m, "n_inner|intermediate_size|ffn_dim|ffn_hidden_size", 4 * g->hidden);
-    if (g->inner < 1)
-        pl_hf_refuse(m, "n_inner|intermediate_size|ffn_dim|ffn_hidden_size", "expected at least 1");
+    g->inner = pl_hf_int(m, names->inner, 4 * g->hidden);
+    if (g->inner < 1) pl_hf_refuse(m, names->inner, "expected at least 1");
     g->eps = pl_hf_float(m, "layer_norm_epsilon|layer_norm_eps", 1e-5);
     if (g->heads < 1 || g->hidden % g->heads != 0) {
-        pl_hf_refuse(m, "n_head|num_attention_heads|num_heads", "not a divisor of the width %lld",
-                     (long long)g->hidden);
+        pl_hf_refuse(m, names->heads, "not a divisor of the width %lld", (long long)g->hidden);
         g->heads = g->kv_heads = 1;
     }
     g->head_dim = g->hidden / g->heads;
@@ -406,6 +414,7 @@ static int32_t block_gpt2(pl_gpt *g, int32_t x) {
 
 static const pl_gpt_layout gpt2 = {
     .model_type = "gpt2",
+    .names = &pl_gpt_short,
     .stem = "GPT2",
     .causal = "LMHeadModel",
     .base = "transformer",
@@ -426,6 +435,7 @@ static const pl_gpt_layout gpt2 = {
 
 static const pl_gpt_layout bigcode = {
     .model_type = "gpt_bigcode",
+    .names = &pl_gpt_short,
     .stem = "GPTBigCode",
     .causal = "ForCausalLM",
     .base = "transformer",
@@ -490,24 +500,34 @@ static void build_neo(pl_hf *m) {
         .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
         .version = "5.22"                                                                          \
     }
-/* With a table of positions, of as many rows as key says. */
-#define LEARNT(type, heads, function, key)                                                         \
+/* With a table of positions, of as many rows as key says, or count. */
+#define LEARNT(type, heads, function, key, count, missing)                                         \
     {                                                                                              \
         .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
-        .version = "5.22", .learnt_positions = true, .positions = key                              \
+        .version = "5.22", .learnt_positions = true, .positions = key, .usual_positions = count,   \
+        .no_attention = missing                                                                    \
     }
 
+#define POSITIONS "n_positions|max_position_embeddings"
+#define NO_SDPA   (1u << PL_ATTN_SDPA)
+#define NO_FLASH  (1u << PL_ATTN_FLASH2)
+
 const pl_hf_family pl_hf_gpt[] = {
-    LEARNT("gpt2", HEADS | TOKENS, build_gpt2, "n_positions|max_position_embeddings"),
-    LEARNT("gpt_bigcode", HEADS | TOKENS, build_bigcode, "n_positions|max_position_embeddings"),
-    LEARNT("opt", HEADS, build_opt, "max_position_embeddings"),
+    LEARNT("gpt2", HEADS | TOKENS, build_gpt2, POSITIONS, 1024, 0),
+    LEARNT("gpt_bigcode", HEADS | TOKENS, build_bigcode, POSITIONS, 1024, 0),
+    LEARNT("opt", HEADS, build_opt, "max_position_embeddings", 2048, 0),
     ROW("gpt_neox", HEADS | TOKENS, build_neox),
     ROW("phi", HEADS | TOKENS, build_phi),
-    ROW("bloom", HEADS | TOKENS, build_bloom),
+    {.model_type = "bloom",
+     .tasks = HEADS | TOKENS,
+     .usual = PL_TASK_CAUSAL,
+     .build = build_bloom,
+     .version = "5.22",
+     .no_attention = NO_SDPA | NO_FLASH},
     ROW("falcon", HEADS | TOKENS, build_falcon),
-    LEARNT("gptj", HEADS, build_gptj, "n_positions|max_position_embeddings"),
-    LEARNT("codegen", 1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE, build_codegen,
-           "n_positions|max_position_embeddings"),
-    LEARNT("gpt_neo", HEADS | TOKENS, build_neo, "max_position_embeddings"),
+    LEARNT("gptj", HEADS, build_gptj, POSITIONS, 2048, NO_SDPA),
+    LEARNT("codegen", 1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE, build_codegen, POSITIONS, 2048,
+           NO_SDPA | NO_FLASH),
+    LEARNT("gpt_neo", HEADS | TOKENS, build_neo, "max_position_embeddings", 2048, NO_SDPA),
     {0},
 };

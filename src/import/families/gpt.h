@@ -7,6 +7,14 @@
 
 typedef struct pl_gpt_layout pl_gpt_layout;
 
+/* What a family calls the keys that all have, its own name first: transformers takes others too
+ * (attribute_map), and files have them. */
+typedef struct pl_gpt_names {
+    const char *width, *layers, *heads, *inner;
+} pl_gpt_names;
+
+extern const pl_gpt_names pl_gpt_short, pl_gpt_long; /* n_layer .., num_hidden_layers .. */
+
 /* A model being built: the config's numbers, and what all blocks are handed. */
 typedef struct pl_gpt {
     pl_hf *m;
@@ -27,6 +35,7 @@ typedef struct pl_gpt {
 
 struct pl_gpt_layout {
     const char *model_type;    /* "gpt2" */
+    const pl_gpt_names *names; /* of its keys */
     const char *stem;          /* its classes are GPT2Block, GPT2Attention, .. */
     const char *causal;        /* the class with the language head, less the stem */
     const char *base;          /* the base model's name in models with a head */

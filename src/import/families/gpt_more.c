@@ -180,6 +180,7 @@ static int32_t block_phi(pl_gpt *g, int32_t x) {
 
 const pl_gpt_layout pl_gpt_neox = {
     .model_type = "gpt_neox",
+    .names = &pl_gpt_long,
     .stem = "GPTNeoX",
     .causal = "ForCausalLM",
     .base = "gpt_neox",
@@ -197,6 +198,7 @@ const pl_gpt_layout pl_gpt_neox = {
 
 const pl_gpt_layout pl_gpt_phi = {
     .model_type = "phi",
+    .names = &pl_gpt_long,
     .stem = "Phi",
     .causal = "ForCausalLM",
     .base = "model",
@@ -328,8 +330,13 @@ static int32_t block_bloom(pl_gpt *g, int32_t x) {
     return y;
 }
 
+static const pl_gpt_names bloom_names = {
+    "hidden_size|n_embed|n_embd", "n_layer|num_hidden_layers|num_layers",
+    "n_head|num_attention_heads|num_heads", "n_inner|intermediate_size"};
+
 const pl_gpt_layout pl_gpt_bloom = {
     .model_type = "bloom",
+    .names = &bloom_names,
     .stem = "Bloom",
     .causal = "ForCausalLM",
     .base = "transformer",
@@ -569,6 +576,7 @@ static int32_t block_falcon(pl_gpt *g, int32_t x) {
 
 const pl_gpt_layout pl_gpt_falcon = {
     .model_type = "falcon",
+    .names = &pl_gpt_long,
     .stem = "Falcon",
     .causal = "ForCausalLM",
     .base = "transformer",

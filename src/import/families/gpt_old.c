@@ -25,7 +25,7 @@ static void read_old(pl_gpt *g) {
 
 static void read_codegen(pl_gpt *g) {
     read_old(g);
-    if (g->heads % 4 != 0) pl_hf_refuse(g->m, "n_head", "expected a multiple of 4");
+    if (g->heads % 4 != 0) pl_hf_refuse(g->m, g->is->names->heads, "expected a multiple of 4");
 }
 
 static bool flash(const pl_gpt *g) {
@@ -310,6 +310,7 @@ static int32_t block_neo(pl_gpt *g, int32_t x) {
 
 const pl_gpt_layout pl_gpt_gptj = {
     .model_type = "gptj",
+    .names = &pl_gpt_short,
     .stem = "GPTJ",
     .causal = "ForCausalLM",
     .base = "transformer",
@@ -328,6 +329,7 @@ const pl_gpt_layout pl_gpt_gptj = {
 
 const pl_gpt_layout pl_gpt_codegen = {
     .model_type = "codegen",
+    .names = &pl_gpt_short,
     .stem = "CodeGen",
     .causal = "ForCausalLM",
     .base = "transformer",
@@ -344,8 +346,13 @@ const pl_gpt_layout pl_gpt_codegen = {
     .last = pl_gpt_last,
 };
 
+static const pl_gpt_names neo_names = {"hidden_size|n_embd", "num_layers|num_hidden_layers|n_layer",
+                                       "num_heads|num_attention_heads|n_head",
+                                       "intermediate_size|n_inner|ffn_dim|ffn_hidden_size"};
+
 const pl_gpt_layout pl_gpt_neo = {
     .model_type = "gpt_neo",
+    .names = &neo_names,
     .stem = "GPTNeo",
     .causal = "ForCausalLM",
     .base = "transformer",
@@ -497,8 +504,13 @@ static int32_t last_opt(pl_gpt *g, int32_t x) {
     return x;
 }
 
+static const pl_gpt_names opt_names = {"hidden_size|n_embd", "num_hidden_layers|n_layer|num_layers",
+                                       "num_attention_heads|n_head|num_heads",
+                                       "ffn_dim|intermediate_size|n_inner|ffn_hidden_size"};
+
 const pl_gpt_layout pl_gpt_opt = {
     .model_type = "opt",
+    .names = &opt_names,
     .stem = "OPT",
     .causal = "ForCausalLM",
     .base = "model",

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "import/families/decoder.h"
+#include "import/hf_config.h"
 
 static const pl_decoder decoders[] = {
     {.model_type = "llama",
@@ -322,11 +323,14 @@ static void tag(pl_decoding *d, int32_t ids) {
     pl_module_leave(b);
 }
 
-/* What is not known but looks like Llama is built as such, its experts as Mixtral's or Qwen's. */
+/* What is not known but looks like Llama is built as such; its experts as Mixtral's, or, where the
+ * keys are named as Qwen's and OLMoE's are, as Qwen's (both normalise queries and keys). */
 static const pl_decoder *plan_of(pl_hf *m) {
     const char *type = pl_hf_string(m, "model_type", "llama"), *like = "llama";
-    if (pl_hf_has(m, "num_local_experts")) like = "mixtral";
-    if (pl_hf_has(m, "moe_intermediate_size")) like = "qwen3_moe";
+    if (pl_config_experts(m->config))
+        like = pl_hf_has(m, "num_local_experts") && !pl_hf_has(m, "moe_intermediate_size")
+                   ? "mixtral"
+                   : "qwen3_moe";
     const pl_decoder *plan = NULL, *nearest = &decoders[0];
     for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
         if (strcmp(decoders[i].model_type, type) == 0) plan = &decoders[i];
@@ -366,7 +370,7 @@ const pl_hf_family pl_hf_llama[] = {
     ROW("qwen3", HEADS),
     MOE("qwen3_moe"),
     ROW("gemma", HEADS),
-    ROW("gemma2", HEADS),
+    {"gemma2", HEADS, PL_TASK_CAUSAL, build, .version = "5.22", .no_attention = 1u << PL_ATTN_SDPA},
     ROW("gemma3", HEADS),
     ROW("gemma3_text", HEADS),
     ROW("phi3", HEADS),

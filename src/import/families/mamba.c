@@ -267,6 +267,7 @@ const pl_hf_family pl_hf_mamba[] = {
      .usual = PL_TASK_CAUSAL,
      .build = build_mamba,
      .version = "5.22",
+     .no_attention = 1u << PL_ATTN_SDPA | 1u << PL_ATTN_EAGER | 1u << PL_ATTN_FLASH2,
      .warning = "the sequential path of transformers is simulated, as it runs without the packages "
                 "mamba-ssm and causal-conv1d; with their kernels a job needs less"},
     {0},

@@ -269,11 +269,21 @@ static void build(pl_hf *m, const style *s) {
     int64_t layers = pl_hf_int(m, "num_layers", s->layers),
             decoder_layers = pl_hf_int(m, "num_decoder_layers", layers),
             vocab = pl_hf_int(m, "vocab_size", s->vocab);
-    if (o.buckets < 4 || o.heads < 1) {
-        pl_build_fail(b, PL_INPUT, o.heads < 1 ? "num_heads" : "relative_attention_num_buckets",
-                      "too few");
-        return;
-    }
+    if (o.buckets < 4) pl_hf_refuse(m, "relative_attention_num_buckets", "expected at least 4");
+    const struct {
+        const char *key;
+        int64_t value;
+    } least[] = {{"d_model", o.width},
+                 {"d_kv", o.head},
+                 {"num_heads", o.heads},
+                 {"d_ff", o.inner},
+                 {"vocab_size", vocab}};
+    for (size_t i = 0; i < sizeof least / sizeof *least; i++)
+        if (least[i].value < 1) pl_hf_refuse(m, least[i].key, "expected at least 1");
+    if (layers > PL_HF_MAX_LAYERS || decoder_layers > PL_HF_MAX_LAYERS)
+        pl_hf_refuse(m, layers > PL_HF_MAX_LAYERS ? "num_layers" : "num_decoder_layers",
+                     "at most %d can be built", PL_HF_MAX_LAYERS);
+    if (pl_build_failed(b)) return;
     /* Always tied, whatever the file says: what it says decides whether the output is scaled. */
     bool head = m->task != PL_TASK_BASE,
          scaled = s->scales && pl_hf_bool(m, "scale_decoder_outputs",
@@ -317,11 +327,13 @@ const pl_hf_family pl_hf_t5[] = {
      .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE,
      .usual = PL_TASK_SEQ2SEQ,
      .build = build_t5,
-     .version = "5.22"},
+     .version = "5.22",
+     .no_attention = 1u << PL_ATTN_FLASH2},
     {.model_type = "mt5",
      .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE,
      .usual = PL_TASK_SEQ2SEQ,
      .build = build_mt5,
-     .version = "5.22"},
+     .version = "5.22",
+     .no_attention = 1u << PL_ATTN_FLASH2},
     {0},
 };

@@ -468,9 +468,16 @@ static void build_dinov2(pl_hf *m) {
 
 enum { TASKS = 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_BASE };
 
+#define ROW(type, function, missing)                                                               \
+    {                                                                                              \
+        .model_type = type, .tasks = TASKS, .usual = PL_TASK_CLASSIFY, .build = function,          \
+        .no_seq = true, .version = "5.22", .no_attention = missing                                 \
+    }
+
 const pl_hf_family pl_hf_vision[] = {
-    {"vit", TASKS, PL_TASK_CLASSIFY, build_vit, true, "5.22", false, NULL, NULL, 0},
-    {"deit", TASKS, PL_TASK_CLASSIFY, build_deit, true, "5.22", false, NULL, NULL, 0},
-    {"beit", TASKS, PL_TASK_CLASSIFY, build_beit, true, "5.22", false, NULL, NULL, 0},
-    {"dinov2", TASKS, PL_TASK_CLASSIFY, build_dinov2, true, "5.22", false, NULL, NULL, 0},
-    {0}};
+    ROW("vit", build_vit, 0),
+    ROW("deit", build_deit, 0),
+    ROW("beit", build_beit, 1u << PL_ATTN_FLASH2),
+    ROW("dinov2", build_dinov2, 0),
+    {0},
+};
