@@ -172,6 +172,15 @@ int32_t pl_aten_to(pl_builder *b, int32_t x, pl_dtype dtype) {
     return pl_call_result(b, dtype, t->dims, t->sizes);
 }
 
+int32_t pl_aten_type_as(pl_builder *b, int32_t x, int32_t other) {
+    pl_dtype dtype = pl_built(b, other)->dtype;
+    pl_call(b, "aten.type_as.default");
+    pl_call_tensor(b, "self", x);
+    pl_call_tensor(b, "other", other);
+    const pl_tensor *t = pl_built(b, x);
+    return pl_call_result(b, dtype, t->dims, t->sizes);
+}
+
 int32_t pl_aten_clone(pl_builder *b, int32_t x) {
     return pl_aten_unary(b, "aten.clone.default", x);
 }

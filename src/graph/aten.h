@@ -25,7 +25,8 @@ int32_t pl_aten_gelu(pl_builder *b, int32_t x, bool tanh); /* approximate="tanh"
 int32_t pl_aten_where(pl_builder *b, int32_t condition, int32_t x, int32_t y);
 int32_t pl_aten_masked_fill(pl_builder *b, int32_t x, int32_t mask, double value);
 int32_t pl_aten_dropout(pl_builder *b, int32_t x, double p); /* train=True; p = 0 is still a call */
-int32_t pl_aten_to(pl_builder *b, int32_t x, pl_dtype dtype); /* x.to(dtype): aten.to.dtype */
+int32_t pl_aten_to(pl_builder *b, int32_t x, pl_dtype dtype);     /* x.to(dtype): aten.to.dtype */
+int32_t pl_aten_type_as(pl_builder *b, int32_t x, int32_t other); /* in other's type of then */
 int32_t pl_aten_clone(pl_builder *b, int32_t x);
 int32_t pl_aten_softmax(pl_builder *b, int32_t x, int dim, pl_dtype dtype); /* dtype 0: x's */
 

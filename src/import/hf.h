@@ -121,6 +121,16 @@ void pl_hf_rotary(pl_hf *m, const char *module, const char *type, int64_t dim, i
 void pl_hf_rotary_of(pl_hf *m, const char *prefix, int64_t dim, int32_t position_ids, pl_dtype like,
                      int32_t *cos, int32_t *sin);
 
+/* (x cos) + (rotate_half(x) sin); x [batch, heads, seq, d], cos and sin [1, 1, seq, d]. */
+int32_t pl_hf_rotate(pl_hf *m, int32_t x, int32_t cos, int32_t sin);
+/* repeat_kv: [batch, kv heads, seq, d] to [batch, heads, seq, d], a copy; as it is where they are
+ * as many. */
+int32_t pl_hf_repeat_heads(pl_hf *m, int32_t x, int64_t heads);
+/* The logits of each sample's last token that is not pad: [batch, seq, n] to [batch, n]. */
+int32_t pl_hf_last_token(pl_hf *m, int32_t ids, int64_t pad, int32_t logits);
+/* BertOutput and its like, inside their module: dense, dropout, LayerNorm of the sum. */
+int32_t pl_hf_residual_output(pl_hf *m, int32_t x, int32_t residual, double drop, double eps);
+
 pl_status pl_import_hf(pl_recipe **out, const char *bytes, size_t size, const char *name,
                        const pl_model_settings *settings, pl_error *err);
 

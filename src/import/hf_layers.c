@@ -300,3 +300,54 @@ void pl_hf_rotary(pl_hf *m, const char *module, const char *type, int64_t dim, i
     pl_hf_rotary_of(m, "", dim, position_ids, like, cos, sin);
     pl_module_leave(m->b);
 }
+
+int32_t pl_hf_rotate(pl_hf *m, int32_t x, int32_t cos, int32_t sin) {
+    pl_builder *b = m->b;
+    int64_t half = pl_built_size(b, x, -1) / 2;
+    int32_t y = pl_aten_mul(b, x, cos);
+    int32_t first = pl_aten_slice(b, x, 3, 0, half);
+    int32_t second = pl_aten_slice(b, x, 3, half, INT64_MAX);
+    second = pl_aten_unary(b, "aten.neg.default", second);
+    int32_t turned = pl_aten_cat(b, 2, (int32_t[]){second, first}, -1);
+    return pl_aten_add(b, y, pl_aten_mul(b, turned, sin));
+}
+
+/* ---- blocks ---- */
+
+int32_t pl_hf_repeat_heads(pl_hf *m, int32_t x, int64_t heads) {
+    int64_t kept = pl_built_size(m->b, x, 1), d = pl_built_size(m->b, x, -1);
+    if (kept == heads || kept < 1) return x;
+    x = pl_aten_unsqueeze(m->b, x, 2);
+    x = pl_aten_expand(m->b, x, PL_SIZES(m->batch, kept, heads / kept, m->seq, d));
+    return pl_aten_reshape(m->b, x, PL_SIZES(m->batch, heads, m->seq, d));
+}
+
+int32_t pl_hf_residual_output(pl_hf *m, int32_t x, int32_t residual, double drop, double eps) {
+    pl_line(m->b, "hidden_states = self.dense(hidden_states)");
+    x = pl_hf_linear(m, "dense", x, pl_built_size(m->b, residual, -1), true);
+    pl_line(m->b, "hidden_states = self.dropout(hidden_states)");
+    x = pl_hf_dropout(m, "dropout", x, drop);
+    pl_line(m->b, "hidden_states = self.LayerNorm(hidden_states + input_tensor)");
+    return pl_hf_layer_norm(m, "LayerNorm", pl_aten_add(m->b, x, residual), eps, true);
+}
+
+int32_t pl_hf_last_token(pl_hf *m, int32_t ids, int64_t pad, int32_t logits) {
+    pl_builder *b = m->b;
+    pl_line(b, "non_pad_mask = (input_ids != pad_token_id).to(torch.int32)");
+    int32_t kept = pl_aten_scalar(b, "aten.ne.Scalar", ids, (double)pad);
+    kept = pl_aten_to(b, kept, PL_DT_I32);
+    pl_line(b, "token_indices = torch.arange(");
+    pl_call(b, "aten.arange.default");
+    pl_call_int(b, "end", m->seq);
+    pl_call_dtype(b, "dtype", PL_DT_I32);
+    int32_t at = pl_call_result(b, PL_DT_I32, PL_SIZES(m->seq));
+    pl_line(b, "last_non_pad_token = (token_indices * non_pad_mask).argmax(-1)");
+    at = pl_aten_mul(b, at, kept);
+    pl_call(b, "aten.argmax.default");
+    pl_call_tensor(b, "self", at);
+    pl_call_int(b, "dim", -1);
+    at = pl_call_result(b, PL_DT_I64, PL_SIZES(m->batch));
+    pl_line(b, "pooled_logits = logits[torch.arange(batch_size), last_non_pad_token]");
+    int32_t rows = pl_aten_arange(b, m->batch);
+    return pl_aten_index(b, logits, 2, (int32_t[]){rows, at});
+}

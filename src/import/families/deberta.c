@@ -258,15 +258,9 @@ static int32_t attention(const model *o, int32_t x, const given *g) {
 /* ---- a layer ---- */
 
 static int32_t output(const model *o, const char *class, int32_t x, int32_t residual) {
-    pl_builder *b = o->b;
     enter(o, "output", class);
-    pl_line(b, "hidden_states = self.dense(hidden_states)");
-    x = pl_hf_linear(o->m, "dense", x, o->hidden, true);
-    pl_line(b, "hidden_states = self.dropout(hidden_states)");
-    x = pl_hf_dropout(o->m, "dropout", x, o->drop);
-    pl_line(b, "hidden_states = self.LayerNorm(hidden_states + input_tensor)");
-    x = pl_hf_layer_norm(o->m, "LayerNorm", pl_aten_add(b, x, residual), o->eps, true);
-    pl_module_leave(b);
+    x = pl_hf_residual_output(o->m, x, residual, o->drop, o->eps);
+    pl_module_leave(o->b);
     return x;
 }
 

@@ -108,17 +108,6 @@ static int32_t root_mean_square(pl_builder *b, int32_t x, double eps, bool lines
     return pl_aten_mul(b, x, root);
 }
 
-int32_t pl_decoder_like(pl_builder *b, int32_t x, int32_t other) {
-    int64_t sizes[PL_MAX_DIMS];
-    int dims = pl_built_dims(b, x);
-    for (int i = 0; i < dims; i++) sizes[i] = pl_built_size(b, x, i);
-    pl_dtype type = pl_built(b, other)->dtype;
-    pl_call(b, "aten.type_as.default");
-    pl_call_tensor(b, "self", x);
-    pl_call_tensor(b, "other", other);
-    return pl_call_result(b, type, dims, sizes);
-}
-
 static int32_t norm_rms(pl_decoding *d, int32_t x, int32_t weight) {
     pl_builder *b = d->m->b;
     pl_dtype type = pl_built(b, x)->dtype;
@@ -140,7 +129,7 @@ static int32_t norm_one(pl_decoding *d, int32_t x, int32_t weight) {
     int32_t w = pl_aten_scalar(b, "aten.add.Tensor", pl_aten_to(b, weight, PL_DT_F32), 1.0);
     y = pl_aten_mul(b, y, w);
     pl_line(b, "return output.type_as(x)");
-    return pl_decoder_like(b, y, x);
+    return pl_aten_type_as(b, y, x);
 }
 
 static int32_t norm_bare(pl_decoding *d, int32_t x) {
@@ -223,31 +212,20 @@ int32_t pl_decoder_mask(pl_decoding *d, bool sliding) {
     if (m->attn == PL_ATTN_EAGER) {
         int32_t zero = pl_aten_make(b, "aten.zeros.default", m->dtype, 0, NULL, 0);
         int32_t least = pl_aten_make(b, "aten.full.default", m->dtype, 0, NULL, -3e38);
-        mask = pl_aten_where(b, mask, pl_decoder_like(b, zero, d->embeds),
-                             pl_decoder_like(b, least, d->embeds));
+        mask = pl_aten_where(b, mask, pl_aten_type_as(b, zero, d->embeds),
+                             pl_aten_type_as(b, least, d->embeds));
     }
     return mask;
 }
 
 /* ---- attention ---- */
 
-/* (x cos) + (rotate_half(x) sin); x [B,H,S,D], cos and sin [1,1,S,D] */
-static int32_t rotate(pl_builder *b, int32_t x, int32_t cos, int32_t sin) {
-    int64_t half = pl_built_size(b, x, -1) / 2;
-    int32_t y = pl_aten_mul(b, x, cos);
-    int32_t first = pl_aten_slice(b, x, 3, 0, half);
-    int32_t second = pl_aten_slice(b, x, 3, half, INT64_MAX);
-    int32_t turned =
-        pl_aten_cat(b, 2, (int32_t[]){pl_aten_unary(b, "aten.neg.default", second), first}, -1);
-    return pl_aten_add(b, y, pl_aten_mul(b, turned, sin));
-}
-
 /* The rotary part of each head alone, the rest put behind it. */
 static int32_t rotate_part(pl_decoding *d, int32_t x, int32_t cos, int32_t sin) {
     pl_builder *b = d->m->b;
     int32_t turn = pl_aten_slice(b, x, 3, 0, d->rotary_dim);
     int32_t rest = pl_aten_slice(b, x, 3, d->rotary_dim, INT64_MAX);
-    turn = rotate(b, turn, cos, sin);
+    turn = pl_hf_rotate(d->m, turn, cos, sin);
     return pl_aten_cat(b, 2, (int32_t[]){turn, rest}, -1);
 }
 
@@ -266,27 +244,17 @@ static void apply_rotary(pl_decoding *d, int32_t *q, int32_t *k, int32_t v, bool
         *k = rotate_part(d, *k, cos, sin);
         return;
     }
-    *q = rotate(b, *q, cos, sin);
-    *k = rotate(b, *k, cos, sin);
+    *q = pl_hf_rotate(d->m, *q, cos, sin);
+    *k = pl_hf_rotate(d->m, *k, cos, sin);
     if (!widened && !d->plan->float_rotary) return;
-    *q = pl_decoder_like(b, *q, v); /* v has the type that q had */
-    *k = pl_decoder_like(b, *k, v);
-}
-
-/* [B, kv heads, S, D] to [B, heads, S, D]: a copy */
-static int32_t repeat_kv(pl_decoding *d, int32_t x) {
-    pl_builder *b = d->m->b;
-    int64_t times = d->heads / d->kv_heads, batch = d->m->batch, seq = d->m->seq;
-    if (times == 1) return x;
-    x = pl_aten_unsqueeze(b, x, 2);
-    x = pl_aten_expand(b, x, PL_SIZES(batch, d->kv_heads, times, seq, d->head_dim));
-    return pl_aten_reshape(b, x, PL_SIZES(batch, d->heads, seq, d->head_dim));
+    *q = pl_aten_type_as(b, *q, v); /* v has the type that q had */
+    *k = pl_aten_type_as(b, *k, v);
 }
 
 static int32_t attend_eager(pl_decoding *d, int32_t q, int32_t k, int32_t v, int32_t mask) {
     pl_builder *b = d->m->b;
-    k = repeat_kv(d, k);
-    v = repeat_kv(d, v);
+    k = pl_hf_repeat_heads(d->m, k, d->heads);
+    v = pl_hf_repeat_heads(d->m, v, d->heads);
     int32_t w = pl_aten_matmul(b, q, pl_aten_transpose(b, k, 2, 3));
     w = pl_aten_scalar(b, MUL, w, d->scale);
     if (d->cap > 0) {
@@ -295,7 +263,7 @@ static int32_t attend_eager(pl_decoding *d, int32_t q, int32_t k, int32_t v, int
         w = pl_aten_scalar(b, MUL, w, d->cap);
     }
     if (mask != PL_NONE) w = pl_aten_add(b, w, mask);
-    w = pl_decoder_like(b, pl_aten_softmax(b, w, -1, PL_DT_F32), q);
+    w = pl_aten_type_as(b, pl_aten_softmax(b, w, -1, PL_DT_F32), q);
     w = pl_aten_dropout(b, w, d->attention_dropout);
     return pl_aten_matmul(b, w, v);
 }
@@ -311,8 +279,8 @@ static int32_t attend(pl_decoding *d, int32_t q, int32_t k, int32_t v, bool slid
         pl_line(b, "attn_output, attn_weights = attention_interface(");
         bool grouped = d->heads != d->kv_heads && mask == PL_NONE && d->head_dim <= 256;
         if (!grouped) {
-            k = repeat_kv(d, k);
-            v = repeat_kv(d, v);
+            k = pl_hf_repeat_heads(d->m, k, d->heads);
+            v = pl_hf_repeat_heads(d->m, v, d->heads);
         }
         y = pl_aten_attention(b, q, k, v, mask, d->attention_dropout, mask == PL_NONE && m->seq > 1,
                               d->scale, grouped);

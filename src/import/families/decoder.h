@@ -93,8 +93,6 @@ const char *pl_decoder_type(pl_decoding *d, const char *what);
 void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan);
 bool pl_decoder_slides(pl_decoding *d, int64_t layer);
 
-/* x.to(other's type): said so that it holds in every precision. */
-int32_t pl_decoder_like(pl_builder *b, int32_t x, int32_t other);
 int32_t pl_decoder_norm(pl_decoding *d, const char *name, int32_t x);
 /* Masks that eager mode makes: PL_NONE where the kernel needs none. */
 int32_t pl_decoder_mask(pl_decoding *d, bool sliding);

@@ -42,7 +42,7 @@ static routing route(pl_decoding *d, int32_t x) {
     }
     if (!mixtral) {
         pl_line(b, "2: router_top_value = router_top_value.to(router_logits.dtype)");
-        scores = pl_decoder_like(b, scores, logits);
+        scores = pl_aten_type_as(b, scores, logits);
     }
     pl_module_leave(b);
     return (routing){scores, chosen};
@@ -53,7 +53,7 @@ static int32_t grouped(pl_builder *b, int32_t x, int32_t weight, int32_t offsets
     int64_t rows = pl_built_size(b, x, 0), out = pl_built_size(b, weight, 1);
     pl_dtype type = pl_built(b, weight)->dtype;
     int32_t turned = pl_aten_transpose(b, weight, -2, -1);
-    x = pl_decoder_like(b, x, weight);
+    x = pl_aten_type_as(b, x, weight);
     pl_call(b, "transformers.grouped_mm_fallback.default");
     pl_call_tensor(b, "input", x);
     pl_call_tensor(b, "weight", turned);
@@ -142,7 +142,7 @@ static int32_t run_experts(pl_decoding *d, int32_t x, routing r) {
     y = pl_aten_view(b, y, PL_SIZES(tokens, d->chosen, d->width));
     y = pl_aten_reduce(b, "aten.sum.dim_IntList", y, 1, false);
     pl_line(b, "return final_hidden_states.to(hidden_states.dtype)");
-    y = pl_decoder_like(b, y, x);
+    y = pl_aten_type_as(b, y, x);
     pl_module_leave(b);
     return y;
 }

@@ -44,15 +44,6 @@ int64_t pl_gpt_rows(pl_gpt *g, const char *key, int64_t otherwise) {
     return rows;
 }
 
-int32_t pl_gpt_like(pl_gpt *g, int32_t x, int32_t like) {
-    const pl_tensor *t = pl_built(g->b, x);
-    pl_dtype dtype = pl_built(g->b, like)->dtype;
-    pl_call(g->b, "aten.to.other");
-    pl_call_tensor(g->b, "self", x);
-    pl_call_tensor(g->b, "other", like);
-    return pl_call_result(g->b, dtype, t->dims, t->sizes);
-}
-
 int32_t pl_gpt_mask(pl_gpt *g, int32_t like) {
     pl_builder *b = g->b;
     pl_line(b, "causal_mask = create_causal_mask()");
@@ -65,7 +56,7 @@ int32_t pl_gpt_mask(pl_gpt *g, int32_t like) {
     if (like < 0) return mask;
     pl_dtype dtype = pl_built(b, like)->dtype;
     int32_t zero = pl_aten_make(b, "aten.zeros.default", dtype, 0, NULL, 0);
-    zero = pl_gpt_like(g, zero, like);
+    zero = pl_aten_type_as(g->b, zero, like);
     pl_call(b, "aten.where.ScalarOther");
     pl_call_tensor(b, "condition", mask);
     pl_call_tensor(b, "self", zero);
@@ -78,15 +69,6 @@ int32_t pl_gpt_heads(pl_gpt *g, int32_t x, int64_t heads) {
     return pl_aten_transpose(g->b, x, 1, 2);
 }
 
-/* repeat_kv: [batch, kv_heads, seq, d] to as many heads as there are queries. */
-static int32_t repeat_heads(pl_gpt *g, int32_t x) {
-    if (g->kv_heads == g->heads) return x;
-    int64_t d = pl_built_size(g->b, x, -1), times = g->heads / g->kv_heads;
-    x = pl_aten_unsqueeze(g->b, x, 2);
-    x = pl_aten_expand(g->b, x, PL_SIZES(g->batch, g->kv_heads, times, g->seq, d));
-    return pl_aten_reshape(g->b, x, PL_SIZES(g->batch, g->heads, g->seq, d));
-}
-
 int32_t pl_gpt_attend(pl_gpt *g, int32_t q, int32_t k, int32_t v, double scale, bool upcast) {
     pl_builder *b = g->b;
     int32_t y;
@@ -96,29 +78,17 @@ int32_t pl_gpt_attend(pl_gpt *g, int32_t q, int32_t k, int32_t v, double scale, 
                               g->kv_heads != g->heads);
         y = pl_aten_contiguous(b, pl_aten_transpose(b, y, 1, 2));
     } else {
-        k = repeat_heads(g, k);
-        v = repeat_heads(g, v);
+        k = pl_hf_repeat_heads(g->m, k, g->heads);
+        v = pl_hf_repeat_heads(g->m, v, g->heads);
         int32_t w = pl_aten_matmul(b, q, pl_aten_transpose(b, k, -1, -2));
         w = pl_aten_add(b, pl_aten_scalar(b, "aten.mul.Tensor", w, scale), g->mask);
         w = pl_aten_softmax(b, w, -1, upcast ? PL_DT_F32 : PL_DT_UNKNOWN);
-        w = pl_aten_dropout(b, pl_gpt_like(g, w, upcast ? q : v), g->attn_dropout);
+        w = pl_aten_dropout(b, pl_aten_type_as(g->b, w, upcast ? q : v), g->attn_dropout);
         y = pl_aten_transpose(b, pl_aten_matmul(b, w, v), 1, 2);
         if (upcast) y = pl_aten_contiguous(b, y);
     }
     pl_line(b, "attn_output = attn_output.reshape()");
     return pl_aten_reshape(b, y, PL_SIZES(g->batch, g->seq, -1));
-}
-
-/* rotate_half: the halves change places, one of them negated. */
-int32_t pl_gpt_rotate(pl_gpt *g, int32_t x, int32_t cos, int32_t sin) {
-    pl_builder *b = g->b;
-    int64_t half = pl_built_size(b, x, -1) / 2;
-    int32_t straight = pl_aten_mul(b, x, cos);
-    int32_t x1 = pl_aten_slice(b, x, 3, 0, half);
-    int32_t x2 = pl_aten_slice(b, x, 3, half, INT64_MAX);
-    x2 = pl_aten_unary(b, "aten.neg.default", x2);
-    int32_t turned = pl_aten_cat(b, 2, (int32_t[]){x2, x1}, -1);
-    return pl_aten_add(b, straight, pl_aten_mul(b, turned, sin));
 }
 
 int32_t pl_gpt_mlp(pl_gpt *g, int32_t x, const char *first, const char *act, const char *second) {
@@ -132,31 +102,12 @@ int32_t pl_gpt_mlp(pl_gpt *g, int32_t x, const char *first, const char *act, con
 
 /* ---- heads ---- */
 
-/* The logits of each sample's last token that is no padding: [batch, seq, n] to [batch, n]. */
 static int32_t pool(pl_gpt *g, int32_t ids, int32_t logits) {
-    pl_builder *b = g->b;
     int64_t pad = pl_hf_pad(g->m);
-    if (pad < 0) { /* of one sample alone: more are refused by transformers */
-        pl_line(b, "pooled_logits = logits[arange, -1]");
-        return pl_aten_select(b, logits, 1, g->seq - 1);
-    }
-    pl_line(b, "non_pad_mask = input_ids != pad_token_id");
-    int32_t mask = pl_aten_scalar(b, "aten.ne.Scalar", ids, (double)pad);
-    mask = pl_aten_to(b, mask, PL_DT_I32);
-    pl_line(b, "token_indices = arange");
-    pl_call(b, "aten.arange.default");
-    pl_call_int(b, "end", g->seq);
-    pl_call_dtype(b, "dtype", PL_DT_I32);
-    int32_t at = pl_call_result(b, PL_DT_I32, PL_SIZES(g->seq));
-    pl_line(b, "last_non_pad_token = (token_indices * non_pad_mask).argmax(-1)");
-    at = pl_aten_mul(b, at, mask);
-    pl_call(b, "aten.argmax.default");
-    pl_call_tensor(b, "self", at);
-    pl_call_int(b, "dim", -1);
-    at = pl_call_result(b, PL_DT_I64, PL_SIZES(g->batch));
-    pl_line(b, "pooled_logits = logits[arange, last_non_pad_token]");
-    int32_t rows = pl_aten_arange(b, g->batch);
-    return pl_aten_index(b, logits, 2, (int32_t[]){rows, at});
+    if (pad >= 0) return pl_hf_last_token(g->m, ids, pad, logits);
+    /* of one sample alone: more are refused by transformers */
+    pl_line(g->b, "pooled_logits = logits[arange, -1]");
+    return pl_aten_select(g->b, logits, 1, g->seq - 1);
 }
 
 static void head(pl_gpt *g, int32_t ids, int32_t x) {

@@ -71,15 +71,11 @@ int64_t pl_gpt_rows(pl_gpt *g, const char *key, int64_t otherwise);
 /* masking_utils.py's mask [batch, 1, seq, seq]: boolean (expanded) where like is PL_NONE, else 0
  * and the least number of like's type. */
 int32_t pl_gpt_mask(pl_gpt *g, int32_t like);
-/* x.to(like.dtype): of a job in another precision, whatever like then is. */
-int32_t pl_gpt_like(pl_gpt *g, int32_t x, int32_t like);
 /* x [.., n] as heads [batch, heads, seq, head_dim]. */
 int32_t pl_gpt_heads(pl_gpt *g, int32_t x, int64_t heads);
 /* config._attn_implementation's function: q, k, v [batch, heads, seq, d] to [batch, seq, heads *
  * d]. upcast: eager mode's softmax is of float32. */
 int32_t pl_gpt_attend(pl_gpt *g, int32_t q, int32_t k, int32_t v, double scale, bool upcast);
-/* x * cos + rotate_half(x) * sin. */
-int32_t pl_gpt_rotate(pl_gpt *g, int32_t x, int32_t cos, int32_t sin);
 
 /* act(first(x)), then second: an MLP's three lines. */
 int32_t pl_gpt_mlp(pl_gpt *g, int32_t x, const char *first, const char *act, const char *second);

@@ -77,7 +77,7 @@ static void turn(pl_gpt *g, int32_t *q, int32_t *k, const char *line, const char
     pl_line(b, line);
     int32_t cos = pl_aten_unsqueeze(b, g->cos, 1);
     int32_t sin = pl_aten_unsqueeze(b, g->sin, 1);
-    for (int i = 0; i < 2; i++) rot[i] = pl_gpt_rotate(g, rot[i], cos, sin);
+    for (int i = 0; i < 2; i++) rot[i] = pl_hf_rotate(g->m, rot[i], cos, sin);
     for (int i = 0; i < 2; i++) {
         if (join) pl_line(b, join[i]);
         *both[i] = pl_aten_cat(b, 2, (int32_t[]){rot[i], pass[i]}, -1);
@@ -255,7 +255,7 @@ static int32_t embed_bloom(pl_gpt *g, int32_t ids) {
     s = pl_aten_mul(b, s, pl_aten_arange(b, g->seq)); /* [heads, 1, seq] */
     pl_line(b, "alibi = alibi.repeat(batch_size, 1, 1)");
     s = pl_aten_repeat(b, s, PL_SIZES(g->batch, 1, 1));
-    g->alibi = pl_gpt_like(g, s, x);
+    g->alibi = pl_aten_type_as(g->b, s, x);
     g->mask = pl_gpt_mask(g, x);
     return x;
 }
@@ -286,7 +286,7 @@ static int32_t attention_bloom(pl_gpt *g, int32_t x, int32_t residual) {
     pl_line(b, "attn_weights = attn_weights + attention_mask");
     x = pl_aten_add(b, x, g->mask);
     pl_line(b, "attention_probs = softmax(attn_weights).to(query_layer.dtype)");
-    x = pl_gpt_like(g, pl_aten_softmax(b, x, -1, PL_DT_F32), qkv[0]);
+    x = pl_aten_type_as(g->b, pl_aten_softmax(b, x, -1, PL_DT_F32), qkv[0]);
     pl_line(b, "attention_probs = attention_dropout(attention_probs)");
     x = pl_hf_dropout(g->m, "attention_dropout", x, g->attn_dropout);
     pl_line(b, "attention_probs_reshaped = attention_probs.view()");
@@ -390,7 +390,7 @@ static void falcon_alibi(pl_gpt *g, int32_t like) {
     at = pl_aten_unsqueeze(b, pl_aten_mul(b, at, ones), 1);
     s = pl_aten_to(b, pl_aten_unsqueeze(b, s, 1), PL_DT_BF16);
     s = pl_aten_mul(b, s, at);
-    s = pl_gpt_like(g, pl_aten_reshape(b, s, PL_SIZES(-1, 1, g->seq)), like);
+    s = pl_aten_type_as(g->b, pl_aten_reshape(b, s, PL_SIZES(-1, 1, g->seq)), like);
     pl_gpt_positions(g);
     int32_t mask = pl_gpt_mask(g, like);
     pl_line(b, "alibi = alibi.reshape()");
@@ -479,7 +479,7 @@ static int32_t plain_falcon(pl_gpt *g, const int32_t qkv[3], int32_t hidden) {
         pl_line(b, "attention_scores /= sqrt()");
         x = pl_aten_scalar(b, "aten.div_.Tensor", x, 1 / g->scale);
         pl_line(b, "attention_scores = softmax(attention_scores + attention_mask)");
-        x = pl_gpt_like(g, pl_aten_add(b, x, g->mask), hidden);
+        x = pl_aten_type_as(g->b, pl_aten_add(b, x, g->mask), hidden);
         x = pl_aten_softmax(b, x, -1, PL_DT_UNKNOWN);
         pl_line(b, "attn_output = attention_scores @ value_layer");
         return pl_aten_matmul(b, x, qkv[2]);
@@ -490,7 +490,7 @@ static int32_t plain_falcon(pl_gpt *g, const int32_t qkv[3], int32_t hidden) {
     int32_t row = pl_aten_slice(b, g->alibi, 2, 0, 1); /* [batch, heads, 1, seq] */
     x = pl_aten_scalar(b, "aten.mul_.Tensor", pl_aten_add(b, x, row), g->scale);
     pl_line(b, "attention_probs = softmax(attention_logits + attention_mask)");
-    x = pl_gpt_like(g, pl_aten_add(b, x, g->mask), hidden);
+    x = pl_aten_type_as(g->b, pl_aten_add(b, x, g->mask), hidden);
     x = pl_aten_softmax(b, x, -1, PL_DT_UNKNOWN);
     pl_line(b, "attention_probs = attention_dropout(attention_probs)");
     x = pl_hf_dropout(g->m, "attention_dropout", x, g->attn_dropout);
@@ -518,8 +518,8 @@ static int32_t attention_falcon(pl_gpt *g, int32_t x) {
         pl_line(b, "query_layer, key_layer = apply_rotary_pos_emb()");
         int32_t cos = pl_aten_unsqueeze(b, g->cos, 1);
         int32_t sin = pl_aten_unsqueeze(b, g->sin, 1);
-        qkv[0] = pl_gpt_rotate(g, qkv[0], cos, sin);
-        qkv[1] = pl_gpt_rotate(g, qkv[1], cos, sin);
+        qkv[0] = pl_hf_rotate(g->m, qkv[0], cos, sin);
+        qkv[1] = pl_hf_rotate(g->m, qkv[1], cos, sin);
     }
     if (g->m->attn == PL_ATTN_EAGER) {
         x = plain_falcon(g, qkv, hidden);

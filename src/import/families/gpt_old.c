@@ -83,7 +83,7 @@ static int32_t attend(pl_gpt *g, int32_t q, int32_t k, int32_t v, int32_t own) {
         }
         x = pl_aten_add(b, x, g->mask);
         if (codegen) x = pl_aten_scalar(b, "aten.div.Tensor", x, 1 / g->scale);
-        x = pl_gpt_like(g, pl_aten_softmax(b, x, -1, PL_DT_UNKNOWN), v);
+        x = pl_aten_type_as(g->b, pl_aten_softmax(b, x, -1, PL_DT_UNKNOWN), v);
         x = pl_hf_dropout(g->m, "attn_dropout", x, g->attn_dropout);
         x = pl_aten_matmul(b, x, v);
     }
@@ -205,7 +205,7 @@ static int32_t attention_gptj(pl_gpt *g, int32_t x) {
     int32_t at = pl_aten_unsqueeze(b, g->positions, -1);
     at = pl_aten_repeat(b, at, PL_SIZES(1, 1, g->rotary));
     pl_line(b, "sincos = gather(embed_positions, 1, repeated_position_ids).to(key.dtype)");
-    p = pl_gpt_like(g, pl_aten_gather(b, p, 1, at), qkv[1]);
+    p = pl_aten_type_as(g->b, pl_aten_gather(b, p, 1, at), qkv[1]);
     rotate(g, p, &qkv[0], &qkv[1]);
     x = project(g, attend(g, qkv[0], qkv[1], qkv[2], PL_NONE), false);
     pl_module_leave(b);

@@ -271,13 +271,6 @@ static void causal(pl_decoding *d, int32_t ids) {
     pl_module_leave(b);
 }
 
-static int32_t int32_range(pl_builder *b, int64_t count) {
-    pl_call(b, "aten.arange.default");
-    pl_call_int(b, "end", count);
-    pl_call_dtype(b, "dtype", PL_DT_I32);
-    return pl_call_result(b, PL_DT_I32, PL_SIZES(count));
-}
-
 /* The logits of the last token that is no padding. Where the file has no padding token one is
  * assumed: transformers takes batches of one alone then. */
 static void classify(pl_decoding *d, int32_t ids) {
@@ -289,21 +282,8 @@ static void classify(pl_decoding *d, int32_t ids) {
     int32_t x = body(d, "model", ids, &weight);
     pl_line(b, "logits = self.score(hidden_states)");
     int32_t logits = pl_hf_linear(m, "score", x, pl_hf_labels(m), false);
-    pl_line(b, "non_pad_mask = (input_ids != pad_token_id).to(torch.int32)");
     int64_t pad = pl_hf_pad(m);
-    int32_t kept = pl_aten_scalar(b, "aten.ne.Scalar", ids, (double)(pad < 0 ? 0 : pad));
-    kept = pl_aten_to(b, kept, PL_DT_I32);
-    pl_line(b, "token_indices = torch.arange(");
-    int32_t places = int32_range(b, m->seq);
-    pl_line(b, "last_non_pad_token = (token_indices * non_pad_mask).argmax(-1)");
-    int32_t found = pl_aten_mul(b, places, kept);
-    pl_call(b, "aten.argmax.default");
-    pl_call_tensor(b, "self", found);
-    pl_call_int(b, "dim", -1);
-    int32_t last = pl_call_result(b, PL_DT_I64, PL_SIZES(m->batch));
-    pl_line(b, "pooled_logits = logits[torch.arange(batch_size), last_non_pad_token]");
-    int32_t rows = pl_aten_arange(b, m->batch);
-    int32_t pooled = pl_aten_index(b, logits, 2, (int32_t[]){rows, last});
+    int32_t pooled = pl_hf_last_token(m, ids, pad < 0 ? 0 : pad, logits);
     pl_hf_classification_loss(m, pooled);
     pl_module_leave(b);
 }
