@@ -2,16 +2,18 @@
 
     utilization.py alone --budget 530 --out $OUT/utilization.jsonl [--start K] [--skip-done FILE ...]
     utilization.py pairs --budget 530 --out $OUT/pairs.jsonl [--mps]
-    utilization.py alone|pairs --cpu-dry-run 3             # the loop of that many jobs on the CPU at batch 2; no card
+    utilization.py traces --budget 530 --out $OUT/t.jsonl [--start K] [--skip-done FILE ...]
+    utilization.py alone|pairs|traces --cpu-dry-run 3             # the loop of that many jobs on the CPU at batch 2; no card
     utilization.py alone --meta-dry-run 30                 # the same on tensors without values, quickly
 
 alone: a forked process a job, one after the other on the card (the next one builds its model, on the CPU, once the window of the one
-before it is over; it touches the card when that one has ended).  pairs: a process for each job of the pool, alive throughout; each
-alone first, then two together.  The loop is that of jobs.py.  Models have no values until they are on the card, so building takes
-little time.  Jobs: utilization_jobs.py; fields: README.md."""
+before it is over; it uses the card when that one has ended).  pairs: a process for each job of the pool, alive throughout; each
+alone first, then two together.  traces: no window, one step of each job under the profiler (operators.py), as the tail `operators` of
+alone takes it.  The loop is that of jobs.py.  Models have no values until they are on the card, so building takes little time.  Jobs: utilization_jobs.py; fields: README.md."""
 import argparse
 import ctypes
 import gc
+import gzip
 import json
 import math
 import os
@@ -329,22 +331,39 @@ class Training:
 
 
 def kernels(training):
-    """What one step launches: counts, the kernels' time in ms, and the ten that take most."""
+    """What one step launches."""
     import torch
-    from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CUDA]) as prof:
         training.step()
         torch.cuda.synchronize()
+    return launched(prof)
+
+
+def trace(training):
+    """The same from a profile of the operators too; the trace's file."""
+    import operators
+    path = trace_path(os.getpid())
+    prof = operators.profiled(training.step, path, training.device == "cuda")
+    return dict(launched(prof), trace=path)
+
+
+def trace_path(pid):
+    return os.path.join("/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir(), "utilization-%d.json" % pid)
+
+
+def launched(prof):
+    """Counts, the kernels' time in ms, and the ten that take most."""
+    from torch.autograd import DeviceType
     by, launches, copies = {}, 0, 0
     for e in prof.profiler.kineto_results.events():
-        if e.device_type() != DeviceType.CUDA:
+        if e.device_type() != DeviceType.CUDA or e.is_user_annotation():
             continue
         name, us = e.name(), e.duration_ns() / 1e3
         if name.startswith(("Memcpy", "Memset")):
             copies += 1
             continue
-        if name.startswith(("ProfilerStep", "gpu_", "Activity Buffer")):
+        if name.startswith(("ProfilerStep", "Optimizer.", "gpu_", "Activity Buffer")):
             continue
         launches += 1
         cell = by.setdefault(name, [0, 0.0])
@@ -401,8 +420,8 @@ def measure(training):
 def after(training, tail):
     """What is taken once the window is over."""
     res = {}
-    for name, f in (("launches", kernels), ("flops", flops)):
-        if name in tail:
+    for name, f in (("operators", trace), ("launches", kernels), ("flops", flops)):
+        if name in tail and not (name == "launches" and "launches" in res):
             t = time.perf_counter()
             try:
                 got = f(training)
@@ -494,8 +513,8 @@ class Child:
         """The next message; None when there is none in that time, {"gone": true} when the process has ended."""
         end = time.time() + seconds
         while b"\n" not in self.rest:
-            left = end - time.time()
-            if left <= 0 or not select.select([self.up], [], [], left)[0]:
+            left = max(0.0, end - time.time())
+            if not select.select([self.up], [], [], left)[0]:
                 return None
             got = os.read(self.up, 1 << 20)
             if not got:
@@ -539,6 +558,7 @@ def prepare(job, device):
 def alone_child(device):
     def main(job, requests, send):
         training = prepare(job, device)
+        context(device)
         send(built=True)
         request = json.loads(requests.readline() or "{}")  # the card is free
         if not request:
@@ -549,8 +569,63 @@ def alone_child(device):
         placed = time.perf_counter() - t
         res = dict(measure(training), place_s=placed)
         send(job=stored(job, training), result=rounded(dict(res, seconds=time.perf_counter() - t)))
-        send(after=rounded(after(training, request["tail"] if device == "cuda" else [])))
+        send(after=rounded(after(training, request["tail"] if device != "meta" else [])))
     return main
+
+
+def trace_child(device):
+    def main(job, requests, send):
+        training = prepare(job, device)
+        context(device)
+        send(built=True)
+        if not requests.readline():
+            return
+        t = time.perf_counter()
+        training.place(device)
+        training.warm(WARM_STEPS, 0)
+        warm = time.perf_counter() - t
+        send(trace=trace(training)["trace"], warm_s=warm, seconds=time.perf_counter() - t)
+    return main
+
+
+def context(device):
+    """CUDA's context, before its turn on the card: takes no memory of the allocator and launches nothing."""
+    if device == "cuda":
+        import torch
+        torch.cuda.synchronize()
+
+
+class Parsers:
+    """Processes that make rows of traces, beside the measurement (they have no card)."""
+
+    def __init__(self, file):
+        self.file, self.live, self.rows = file, [], []
+
+    def add(self, child, path):
+        """The trace of a process that has ended; a file of one that was stopped goes."""
+        import operators
+        if path:
+            self.live.append(Child({}, lambda job, requests, send: send(rows=operators.add(path, self.file, child.job["id"]))))
+        elif os.path.exists(trace_path(child.pid)):
+            os.unlink(trace_path(child.pid))
+        self.collect(0)
+
+    def collect(self, seconds):
+        end = time.time() + seconds
+        for c in list(self.live):
+            got = c.hear(max(0.0, end - time.time()))
+            if got is not None or seconds:
+                self.rows.append((got or {}).get("rows", 0))
+                c.end(1)
+                self.live.remove(c)
+
+    def empty(self):
+        """Whether traces have no kernels."""
+        return len(self.rows) >= 4 and not any(self.rows)
+
+
+def ops_file(out):
+    return out if out.endswith(".gz") else re.sub(r"\.jsonl$", "", out) + ".ops.jsonl.gz"
 
 
 def imports():
@@ -562,6 +637,7 @@ def imports():
     import transformers.modeling_utils  # noqa: F401
     import build  # noqa: F401
     import synthetic  # noqa: F401
+    import operators  # noqa: F401
     from torch.profiler import profile  # noqa: F401
     from torch.utils.flop_counter import FlopCounterMode  # noqa: F401
     torch.set_num_threads(1)
@@ -582,22 +658,32 @@ def ask_versions(device, path):
 
 
 def done_ids(files):
-    return {row["job"]["id"] for path in files for row in map(json.loads, open(path)) if "job" in row}
+    """Jobs of files of results (job) and of operators (id)."""
+    ids = set()
+    for path in files:
+        with (gzip.open if path.endswith(".gz") else open)(path, "rt") as f:
+            rows = [json.loads(line) for line in f]
+        ids |= {row["job"]["id"] if "job" in row else row["id"] for row in rows if "job" in row or "id" in row}
+    return ids
 
 
-def alone(a, device):
+def chosen(a, device):
+    """The jobs to take."""
     import utilization_jobs
     todo = utilization_jobs.load()[a.start:]
     skip = done_ids(a.skip_done)
     todo = [j for j in todo if j["id"] not in skip and (not a.only or any(o in j["id"] for o in a.only.split(",")))]
-    if device != "cuda":
-        todo = todo[:a.cpu_dry_run or a.meta_dry_run]
+    return todo if device == "cuda" else todo[:a.cpu_dry_run or a.meta_dry_run]
+
+
+def alone(a, device):
+    todo = chosen(a, device)
     budget, tail = Budget(a.budget), [t for t in a.tail.split(",") if t]
     imports()
     if not ask_versions(device, a.out + ".versions.json"):
         return 1
     out, spent, taken, n, bad = open(a.out, "a"), {t: [] for t in tail}, [], 0, 0
-    start, nxt = time.time(), None
+    start, nxt, parsers = time.time(), None, Parsers(ops_file(a.out))
     for i, job in enumerate(todo):
         if budget.left() < 5 or (taken and budget.left() < 1.6 * statistics.median(taken) + 1):
             say("budget spent: %d jobs not started" % (len(todo) - i))
@@ -616,19 +702,25 @@ def alone(a, device):
         if i + 1 < len(todo):
             nxt = Child(todo[i + 1], alone_child(device))
         if "result" in row:
-            got = child.hear(4)
+            got = child.hear(8 if "operators" in tail else 4)
             row["result"].update(got["after"] if got and "after" in got else dict(after_error=str(got)[-200:]))
             if "after_error" in row["result"]:
                 for t in tail:
                     row["result"][t + "_s"] = 4.0
         child.end(3 if "result" in row else 0.2)
+        parsers.add(child, row.get("result", {}).pop("trace", None))
         out.write(json.dumps(row, separators=(",", ":")) + "\n")
         out.flush()
         taken.append(time.time() - began)
         n += 1
         res = row.get("result", {})
+        since = time.time() - start
+        if "operators" in tail and (parsers.empty() or (since > 100 and 60 * n / since < a.pace)) and device == "cuda":
+            say("operators: %s, left out from here" % ("no kernels" if parsers.empty() else "%.1f jobs a minute" % (60 * n / since)))
+            tail[tail.index("operators")] = "launches"
+            spent.setdefault("launches", [])
         for t in list(tail):
-            if t + "_s" in res:
+            if t + "_s" in res and t != "operators":
                 spent[t].append(res[t + "_s"])
                 if len(spent[t]) == 8 and statistics.median(spent[t]) > 0.5 and not a.keep_tail:
                     tail.remove(t)
@@ -639,11 +731,49 @@ def alone(a, device):
         else:
             say("%d %s %.2f s: step %.2f host %.2f copy %.2f ms, kernels %s in %s ms, smact %s smocc %s drama %s tensor %s, %s W %s MHz, tail %s, built %s"
                 % (a.start + i, job["id"], taken[-1], res["step_ms"], res["host_ms"], res["copy_ms"], res.get("launches"), res.get("kernel_ms"), res.get("smact"), res.get("smocc"), res.get("drama"),
-                   res.get("tensor"), res.get("power_w"), res.get("sm_mhz"), res.get("launches_s"), res["built"]))
+                   res.get("tensor"), res.get("power_w"), res.get("sm_mhz"), res.get("operators_s", res.get("launches_s")), res["built"]))
     if nxt:
         nxt.end(0.2)
+    parsers.collect(max(2.0, min(15.0, budget.left())))
     say("%d jobs, %d failed, %.1f a minute" % (n, bad, 60 * n / max(1e-9, time.time() - start)))
     return 0
+
+
+def traces(a, device):
+    todo = chosen(a, device)
+    budget, parsers, taken, bad, ahead = Budget(a.budget), Parsers(ops_file(a.out)), [], 0, []
+    imports()
+    if not ask_versions(device, parsers.file + ".versions.json"):
+        return 1
+    start = time.time()
+    for i, job in enumerate(todo):
+        if budget.left() < 4 or (taken and budget.left() < 2 * statistics.median(taken) + 2):
+            say("budget spent: %d jobs not started" % (len(todo) - i))
+            break
+        while len(ahead) < 3 and i + len(ahead) < len(todo):  # this one and the next two, which are built meanwhile
+            ahead.append(Child(todo[i + len(ahead)], trace_child(device)))
+        child, began = ahead.pop(0), time.time()
+        child.tell(go=True)
+        got, until = {}, began + min(a.timeout, max(3.0, budget.left() - 1.0))
+        while got is not None and not any(k in got for k in ("trace", "error", "gone")):
+            got = child.hear(max(0.01, until - time.time()))
+        child.end(3 if got and "trace" in got else 0.2)
+        parsers.add(child, (got or {}).get("trace"))
+        if not got or "trace" not in got:
+            bad += 1
+            operators_failed(parsers.file, job, got)
+        taken.append(time.time() - began)
+        say("%d %s %.2f s: %s" % (a.start + i, job["id"], taken[-1], "%.2f" % got["seconds"] if got and "seconds" in got else "FAILED " + str(got)[-300:]))
+    for c in ahead:
+        c.end(0)
+    parsers.collect(max(2.0, min(15.0, budget.left())))
+    say("%d traces, %d failed, %.1f a minute; rows %s" % (len(taken), bad, 60 * len(taken) / max(1e-9, time.time() - start), parsers.rows[-5:]))
+    return 0
+
+
+def operators_failed(file, job, got):
+    import operators
+    operators.append(file, dict(id=job["id"], error=str((got or {}).get("error", got))[-300:]))
 
 
 # ---- pairs ----
@@ -819,7 +949,7 @@ def run_pairs(a, device, mode, children, n, budget, warm, window):
         plan.insert(6 + 12 * k, (8 * k, n + k))
     count = 0
     for p, q in plan:
-        if budget.left() < warm + window + 1.5 or count >= a.most:
+        if budget.left() < warm + window + 1.5 + (len(ready) * (warm + PAIR_ALONE_S + 0.1) if a.again else 0) or count >= a.most:
             break
         if p not in ready or q not in ready or not single.get(p) or not single.get(q):
             continue
@@ -835,30 +965,40 @@ def run_pairs(a, device, mode, children, n, budget, warm, window):
         out.flush()
         count += 1
         say("%d %s + %s (%s): slower %.2f %.2f, smact %s drama %s, %s W, %.0f s left" % (count, *row["pair"], mode, *slow, counters.get("smact"), counters.get("drama"), counters.get("power_w"), budget.left()))
+    for i in sorted(ready) if a.again else []:
+        if budget.left() < 3:
+            break
+        got = together([i], min(window, PAIR_ALONE_S)) if i < n else None
+        if got:
+            out.write(json.dumps(dict(again=children[i].job["id"], mode=mode, result=dict(**got[0][0], **got[1])), separators=(",", ":")) + "\n")
+            out.flush()
+            say("again %d %s: step %.2f ms, %.2f of before" % (i, children[i].job["id"], got[0][0]["step_ms"], got[0][0]["step_ms"] / single.get(i, math.nan)))
     say("%d pairs" % count)
     return 0
 
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("what", choices=("alone", "pairs"))
+    p.add_argument("what", choices=("alone", "pairs", "traces"))
     p.add_argument("--budget", type=float, default=300, help="seconds for everything")
     p.add_argument("--out", default=os.path.join(os.environ.get("OUT", "out"), "utilization.jsonl"))
     p.add_argument("--start", type=int, default=0, help="leave out that many jobs of the list")
     p.add_argument("--skip-done", nargs="*", default=[], help="files whose jobs are left out")
     p.add_argument("--only", default="", help="part of an id; several with commas")
     p.add_argument("--timeout", type=float, default=25, help="seconds a job may take")
-    p.add_argument("--tail", default="launches", help="what is taken after the window: launches, flops, both with a comma, or nothing")
+    p.add_argument("--tail", default="launches", help="what is taken after the window: operators, launches, flops, several with commas, or nothing")
+    p.add_argument("--pace", type=float, default=14, help="jobs a minute under which the tail operators becomes launches, after 100 s")
     p.add_argument("--keep-tail", action="store_true", help="even where it costs more than half a second a job")
     p.add_argument("--gb", type=float, default=128, help="pairs: memory for all processes of the pool")
     p.add_argument("--most", type=int, default=10000, help="pairs: how many")
+    p.add_argument("--again", action="store_true", help="pairs: each job alone once more at the end")
     p.add_argument("--mps", action="store_true", help="pairs: under NVIDIA's multi-process service")
     p.add_argument("--cpu-dry-run", type=int, default=0)
     p.add_argument("--meta-dry-run", type=int, default=0)
     a = p.parse_args()
     os.makedirs(os.path.dirname(os.path.abspath(a.out)), exist_ok=True)
     device = "cpu" if a.cpu_dry_run else "meta" if a.meta_dry_run else "cuda"
-    return (alone if a.what == "alone" else pairs)(a, device)
+    return dict(alone=alone, pairs=pairs, traces=traces)[a.what](a, device)
 
 
 if __name__ == "__main__":
