@@ -14,8 +14,6 @@
 
 #include "tape/tape.h"
 
-typedef struct pl_eager pl_eager;
-typedef struct pl_value pl_value;
 typedef struct pl_fn pl_fn;
 typedef struct pl_storage pl_storage;
 typedef struct pl_checkpoint_frame pl_checkpoint_frame;
@@ -68,6 +66,8 @@ struct pl_fn {
     int32_t node;                      /* of the graph */
     uint16_t edge_count, output_count; /* up to PL_MOST_PARTS */
     uint8_t saved_count, saved_room;
+    uint8_t work, kernels;      /* pl_call_kind and launches of its backward, 0: one a tensor */
+    bool zeroes;                /* what its backward makes is filled with zeros first */
     int32_t refs;               /* outputs that live, and edges of functions that do */
     pl_fn *next_gone;           /* pl_fn_drop's list */
     bool reached;               /* on a path from the loss */
@@ -130,6 +130,17 @@ struct pl_eager {
     bool nested_codes;          /* bitsandbytes' table for scales is on the device */
     pl_checkpoint_frame *frame; /* being recorded or made again, NULL: none */
     void (*recompute)(pl_eager *e, pl_checkpoint_frame *frame); /* runs a frame's forward again */
+    /* Of the operator or function being run: what it allocated and no record has claimed, and
+     * where its records begin. */
+    struct {
+        bool on;         /* this step is recorded */
+        uint8_t entered; /* modules */
+        int32_t tensors, module, hooks;
+        double bytes;
+        size_t begin, room;
+    } calls;
+    uint8_t work, kernels; /* of the functions that the operator being run will leave */
+    bool zeroes;
     void (*before_fn)(pl_eager *e,
                       const pl_fn *fn); /* before each function of backward; NULL: none */
     struct {

@@ -15,6 +15,50 @@ static int64_t sort_bytes(int64_t n) {
     return n <= 2304 ? 1 : 16 * n + 16895 + 1024 * ((n + 4607) / 4608);
 }
 
+/* n numbers 0, 1, .. and keys sorted with them: cub's radix sort takes eight of the keys' bits in a
+ * pass. */
+static void note_sort(pl_eager *e, int64_t n, int bits) {
+    int passes = (bits + 7) / 8;
+    double pairs = 16 * (double)n;
+    pl_call_move(e, PL_CALL_FILL, PL_PASS_BACKWARD, 0, pairs / 2, NULL);
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_SORT,
+                                        .pass = PL_PASS_BACKWARD,
+                                        .launches = n <= 2304 ? 1 : passes + 2,
+                                        .read = (passes + 0.5) * pairs,
+                                        .written = passes * pairs,
+                                        .rows = 1,
+                                        .columns = n,
+                                        .dtype = PL_DT_I64});
+}
+
+/* The kernels of pl_sorted_gradient: the sort, zeros, where segments and their parts begin, then
+ * the parts' sums and those of whole segments. */
+static void note_sorted(pl_eager *e, const pl_edge *edge, int64_t count, int64_t parts,
+                        const pl_value *result) {
+    enum { PLACES = 7 }; /* kernels */
+    int64_t width = edge->dims > 1 ? edge->sizes[1] : 1;
+    double indices = 8 * (double)count, sums = 4 * (double)parts * (double)width;
+    note_sort(e, count, 64);
+    pl_call_fill(e, PL_PASS_BACKWARD, result);
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_SORT,
+                                        .pass = PL_PASS_BACKWARD,
+                                        .launches = PLACES,
+                                        .read = 3 * indices,
+                                        .written = 3 * indices,
+                                        .rows = 1,
+                                        .columns = count,
+                                        .dtype = PL_DT_I64});
+    double rows = (double)count * (double)width * pl_dtype_size((pl_dtype)edge->dtype);
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_GATHER,
+                                        .pass = PL_PASS_BACKWARD,
+                                        .launches = 2,
+                                        .read = rows + indices + sums,
+                                        .written = sums + rows,
+                                        .rows = count,
+                                        .columns = width,
+                                        .dtype = (pl_dtype)edge->dtype});
+}
+
 /* A table's gradient by sorted indices: equal indices form segments, summed in parts of at most ten
  * rows. */
 pl_value *pl_sorted_gradient(pl_eager *e, const pl_edge *edge, int64_t count) {
@@ -28,6 +72,7 @@ pl_value *pl_sorted_gradient(pl_eager *e, const pl_edge *edge, int64_t count) {
     pl_block_gone(e, range);
     e->kind = kind;
     pl_value *result = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
+    note_sorted(e, edge, count, parts, result);
     e->kind = PL_WORKSPACE;
     int32_t held[7] = {pl_block_new(e, 8 * count),
                        pl_block_new(e, 8)}; /* where segments begin, and how many */
@@ -57,8 +102,21 @@ static void embedding_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
     pl_value *dense = pl_is_contiguous(grads[0]) ? NULL
                                                  : pl_new(e, (pl_dtype)grads[0]->dtype,
                                                           grads[0]->dims, grads[0]->sizes, NULL);
-    out[0] = count <= 3072 ? pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL)
-                           : pl_sorted_gradient(e, edge, count);
+    if (dense) pl_call_copy(e, PL_PASS_BACKWARD, grads[0], dense);
+    if (count > 3072) {
+        out[0] = pl_sorted_gradient(e, edge, count);
+    } else {
+        out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
+        pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
+        double rows = pl_call_bytes(grads[0]);
+        pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_GATHER,
+                                            .pass = PL_PASS_BACKWARD,
+                                            .read = 2 * rows + 8 * (double)count,
+                                            .written = rows,
+                                            .rows = count,
+                                            .columns = count ? grads[0]->elements / count : 0,
+                                            .dtype = (pl_dtype)edge->dtype});
+    }
     pl_drop(e, dense);
 }
 
@@ -71,6 +129,7 @@ void pl_run_embedding(pl_eager *e, const pl_node *node, const pl_operator *op) {
                          ? NULL
                          : pl_new(e, (pl_dtype)indices->dtype, indices->dims, indices->sizes, NULL);
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)weight->dtype, NULL);
+    if (flat) pl_call_copy(e, PL_PASS_FORWARD, indices, flat);
     pl_drop(e, flat);
     pl_fn *fn = pl_fn_new(e, "EmbeddingBackward0", embedding_backward, 1, &weight, 1);
     if (fn) {
@@ -130,6 +189,36 @@ void pl_run_embedding_bag(pl_eager *e, const pl_node *node, const pl_operator *o
 
 /* ---- indexing ---- */
 
+/* The kernels of index_put with accumulation into a table of `most` elements: an index wrapped,
+ * scaled and added to the others, the sum divided; the sort, then rows added by one. */
+static void note_index_put(pl_eager *e, const pl_value *values, int indices, int64_t count,
+                           int64_t most) {
+    int bits = 1;
+    while (most >>= 1) bits++;
+    if (!pl_is_contiguous(values))
+        pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
+                                            .pass = PL_PASS_BACKWARD,
+                                            .read = pl_call_bytes(values),
+                                            .written = (double)pl_value_bytes(values),
+                                            .strided = true,
+                                            .dtype = (pl_dtype)values->dtype});
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_POINTWISE,
+                                        .pass = PL_PASS_BACKWARD,
+                                        .launches = indices ? 3 * indices : 1,
+                                        .read = 8 * (double)count * (3 * indices),
+                                        .written = 8 * (double)count * (3 * indices),
+                                        .dtype = PL_DT_I64});
+    note_sort(e, count, bits);
+    double rows = pl_call_bytes(values);
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_GATHER,
+                                        .pass = PL_PASS_BACKWARD,
+                                        .read = 2 * rows + 16 * (double)count,
+                                        .written = rows,
+                                        .rows = count,
+                                        .columns = count ? values->elements / count : 0,
+                                        .dtype = (pl_dtype)values->dtype});
+}
+
 /* index_put with accumulation: each index is wrapped and multiplied by its stride, products are
  * added to one linear index, which is sorted. */
 void pl_index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
@@ -138,6 +227,8 @@ void pl_index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out)
     int64_t count = 0;
     for (int i = 0; i < fn->saved_count; i++)
         if (fn->saved[i]->elements > count) count = fn->saved[i]->elements;
+    pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
+    note_index_put(e, grads[0], fn->saved_count, count, edge->dims ? edge->sizes[0] : 1);
     uint8_t kind = e->kind;
     e->kind = PL_WORKSPACE;
     int32_t linear = 0;
@@ -191,7 +282,10 @@ void pl_run_index(pl_eager *e, const pl_node *node, const pl_operator *op) {
 /* index_put: the gradient of self is the gradient with zeros put in, that of the values is looked
  * up. Saved: indices. */
 static void index_put_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    if (fn->edges[0].wanted) out[0] = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype);
+    if (fn->edges[0].wanted) {
+        out[0] = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype);
+        pl_call_copy(e, PL_PASS_BACKWARD, grads[0], out[0]);
+    }
     if (fn->edges[1].wanted)
         out[1] = pl_new(e, (pl_dtype)grads[0]->dtype, fn->edges[1].dims, fn->edges[1].sizes, NULL);
 }
@@ -217,6 +311,8 @@ void pl_run_index_put(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void scatter_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     if (grads[0])
         out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, fn->edges[0].dims, fn->edges[0].sizes, NULL);
+    if (grads[0])
+        pl_call_move(e, PL_CALL_FILL, PL_PASS_BACKWARD, 0, (double)pl_value_bytes(out[0]), NULL);
 }
 
 void pl_run_values_and_indices(pl_eager *e, const pl_node *node, const pl_operator *op) {
@@ -238,6 +334,7 @@ void pl_run_values_and_indices(pl_eager *e, const pl_node *node, const pl_operat
     }
     pl_fn *fn = pl_fn_new(e, "IndexedBackward0", scatter_backward, 1, &x, 1);
     if (fn) {
+        fn->work = PL_CALL_GATHER;
         pl_save(e, fn, indices);
         pl_fn_output(fn, values, 0);
     }

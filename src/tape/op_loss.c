@@ -14,6 +14,9 @@ static void nll_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
     (void)grads;
     const pl_edge *edge = &fn->edges[0];
     out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
+    pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
+    double places = (double)fn->saved[1]->elements; /* a number each is put in */
+    pl_call_move(e, PL_CALL_POINTWISE, PL_PASS_BACKWARD, 8 * places, 4 * places, NULL);
 }
 
 static pl_value *nll(pl_eager *e, pl_value *log_probabilities, pl_value *target, bool reduced) {
@@ -23,6 +26,12 @@ static pl_value *nll(pl_eager *e, pl_value *log_probabilities, pl_value *target,
         reduced ? pl_new_flat(e, (pl_dtype)x->dtype, -1)
                 : pl_new_flat(e, (pl_dtype)x->dtype, target ? target->elements : x->sizes[0]);
     pl_value *total = pl_new_flat(e, (pl_dtype)x->dtype, -1);
+    double places = target ? (double)target->elements : 0;
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
+                                        .read = 40 * places, /* a sector and an index each */
+                                        .rows = 1,
+                                        .columns = target ? target->elements : 0,
+                                        .out = {loss, total}});
     pl_fn *fn = pl_fn_new(e, "NllLossBackward0", nll_backward, 1, &x, 1);
     if (fn) {
         pl_save(e, fn, x);
@@ -36,7 +45,8 @@ static pl_value *nll(pl_eager *e, pl_value *log_probabilities, pl_value *target,
 }
 
 pl_value *pl_cross_entropy(pl_eager *e, pl_value *logits, pl_value *target) {
-    pl_value *log_probabilities = pl_softmax_value(e, logits, (pl_dtype)logits->dtype, true);
+    pl_value *log_probabilities =
+        pl_softmax_value(e, logits, (pl_dtype)logits->dtype, true, logits->dims > 1);
     pl_value *loss = nll(e, log_probabilities, target, true);
     pl_drop(e, log_probabilities);
     return loss;
@@ -51,7 +61,8 @@ void pl_run_cross_entropy(pl_eager *e, const pl_node *node, const pl_operator *o
     if (!logits || !target) return;
     if (pl_dtype_is_float(
             target->dtype)) { /* class probabilities: -(log_softmax * target).sum() / N */
-        pl_value *log_probabilities = pl_softmax_value(e, logits, (pl_dtype)logits->dtype, true);
+        pl_value *log_probabilities =
+            pl_softmax_value(e, logits, (pl_dtype)logits->dtype, true, logits->dims > 1);
         pl_value *product = pl_pointwise(e, "MulBackward0", "b:n|a:n", log_probabilities, target);
         pl_value *loss = pl_new_output(e, node, 0, (pl_dtype)product->dtype, NULL);
         pl_reduce_scratch(e, product, ~0u, 4);
@@ -71,7 +82,8 @@ void pl_run_cross_entropy(pl_eager *e, const pl_node *node, const pl_operator *o
     if (pl_node_float(node, "label_smoothing", 0) > 0) {
         /* nll plus the mean of the log-probabilities over classes, each with a gradient of its own
          */
-        pl_value *log_probabilities = pl_softmax_value(e, logits, (pl_dtype)logits->dtype, true);
+        pl_value *log_probabilities =
+            pl_softmax_value(e, logits, (pl_dtype)logits->dtype, true, logits->dims > 1);
         pl_value *hard = nll(e, log_probabilities, target, true);
         pl_value *smooth = pl_new_flat(e, (pl_dtype)logits->dtype, target->elements);
         pl_value *inputs[2] = {hard, log_probabilities};
@@ -87,7 +99,8 @@ void pl_run_cross_entropy(pl_eager *e, const pl_node *node, const pl_operator *o
         pl_set_output(e, node, 0, loss);
         return;
     }
-    pl_value *log_probabilities = pl_softmax_value(e, logits, (pl_dtype)logits->dtype, true);
+    pl_value *log_probabilities =
+        pl_softmax_value(e, logits, (pl_dtype)logits->dtype, true, logits->dims > 1);
     pl_set_output(e, node, 0, nll(e, log_probabilities, target, reduces(node)));
     pl_drop(e, log_probabilities);
 }

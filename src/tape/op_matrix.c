@@ -46,18 +46,39 @@ static pl_value *operand_copy(pl_eager *e, const pl_value *m) {
     bool rows = m->strides[c] == 1 && m->strides[r] >= (m->sizes[c] > 1 ? m->sizes[c] : 1);
     bool columns = m->strides[r] == 1 && m->strides[c] >= (m->sizes[r] > 1 ? m->sizes[r] : 1);
     if (rows || columns || m->elements == 0) return NULL;
-    return pl_new(e, (pl_dtype)m->dtype, m->dims, m->sizes, NULL);
+    pl_value *copy = pl_new(e, (pl_dtype)m->dtype, m->dims, m->sizes, NULL);
+    pl_call_copy(e, pl_call_pass(e), m, copy);
+    return copy;
 }
 
 /* ---- mm, addmm ---- */
 
+/* A product's gradient is one too: grad other^T for its first operand, other^T grad for its second.
+ */
+static void note_gradient(pl_eager *e, bool first, const pl_value *grad, const pl_value *other,
+                          const pl_value *out) {
+    int d = other->dims;
+    if (d < 2 || d > 3) return;
+    int64_t sizes[3] = {other->sizes[0], other->sizes[d - 1], other->sizes[d - 2]},
+            strides[3] = {other->strides[0], other->strides[d - 1], other->strides[d - 2]};
+    pl_value turned = *other;
+    turned.sizes = sizes + 3 - d;
+    turned.strides = strides + 3 - d;
+    if (first)
+        pl_call_product(e, PL_PASS_BACKWARD, grad, &turned, out, false);
+    else
+        pl_call_product(e, PL_PASS_BACKWARD_WEIGHT, &turned, grad, out, false);
+}
+
 /* grad [n, p] of a product of mat1 [n, m] and mat2 [m, p], for one operand; column-major operands
  * get a column-major gradient (mm_mat1_backward, mm_mat2_backward). */
-static pl_value *product_grad(pl_eager *e, const pl_edge *edge, pl_value *grad, pl_value *other) {
+static pl_value *product_grad(pl_eager *e, const pl_edge *edge, pl_value *grad, pl_value *other,
+                              bool first) {
     pl_value *g = operand_copy(e, grad), *o = operand_copy(e, other);
     bool column_major = edge->strides[0] == 1 && edge->strides[1] == edge->sizes[0];
     int64_t strides[2] = {column_major ? 1 : edge->sizes[1], column_major ? edge->sizes[0] : 1};
     pl_value *result = pl_new(e, (pl_dtype)grad->dtype, 2, edge->sizes, strides);
+    note_gradient(e, first, g ? g : grad, o ? o : other, result);
     pl_blas(e);
     pl_drop(e, o);
     pl_drop(e, g);
@@ -66,31 +87,35 @@ static pl_value *product_grad(pl_eager *e, const pl_edge *edge, pl_value *grad, 
 
 static void mm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     if (fn->edges[1].wanted)
-        out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]]);
+        out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]], false);
     if (fn->edges[0].wanted)
-        out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]]);
+        out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]], true);
 }
 
 /* Edges: mat1, mat2, bias. */
 static void addmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     if (fn->edges[0].wanted)
-        out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]]);
+        out[0] = product_grad(e, &fn->edges[0], grads[0], fn->saved[fn->numbers[1]], true);
     if (fn->edges[1].wanted)
-        out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]]);
+        out[1] = product_grad(e, &fn->edges[1], grads[0], fn->saved[fn->numbers[0]], false);
     if (fn->edges[2].wanted) out[2] = pl_hold(grads[0]);
 }
 
-/* Saves a for b's gradient and b for a's; numbers: the slots of a and b. */
-static void save_product(pl_eager *e, pl_fn *fn, pl_value *a, pl_value *b) {
+/* Saves a for b's gradient and b for a's; numbers: the slots of a and b; mark: of the records
+ * before it. */
+static void save_product(pl_eager *e, pl_fn *fn, pl_value *a, pl_value *b, size_t mark) {
     if (!fn) return;
     if (!pl_fn_numbers(e, fn, 4)) return;
     if (fn->edges[1].wanted) fn->numbers[0] = pl_save(e, fn, a);
     if (fn->edges[0].wanted) fn->numbers[1] = pl_save(e, fn, b);
+    pl_call_saved(e, mark);
 }
 
 static pl_value *product(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
+    size_t mark = pl_call_mark(e);
     pl_value *result = matrix(e, (pl_dtype)a->dtype, a->sizes[0], b->sizes[1]);
     pl_value *ca = operand_copy(e, a), *cb = operand_copy(e, b);
+    pl_call_product(e, pl_call_pass(e), ca ? ca : a, cb ? cb : b, result, bias != NULL);
     bool lt = bias && bias->dims == 1 && a->sizes[0] > 1 && a->sizes[1] > 1 && b->sizes[1] > 1;
     if (lt)
         pl_blas_lt(e);
@@ -101,7 +126,7 @@ static pl_value *product(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) 
     pl_value *inputs[3] = {a, b, bias};
     pl_fn *fn = bias ? pl_fn_new(e, "AddmmBackward0", addmm_backward, 3, inputs, 1)
                      : pl_fn_new(e, "MmBackward0", mm_backward, 2, inputs, 1);
-    save_product(e, fn, a, b);
+    save_product(e, fn, a, b, mark);
     pl_fn_output(fn, result, 0);
     return result;
 }
@@ -125,6 +150,8 @@ static void bmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
         pl_value *copy = operand_copy(e, grads[0]),
                  *other = operand_copy(e, fn->saved[fn->numbers[1 - i]]);
         out[i] = pl_new(e, (pl_dtype)grads[0]->dtype, 3, fn->edges[i].sizes, NULL);
+        note_gradient(e, i == 0, copy ? copy : grads[0],
+                      other ? other : fn->saved[fn->numbers[1 - i]], out[i]);
         pl_blas(e);
         pl_drop(e, other);
         pl_drop(e, copy);
@@ -139,16 +166,18 @@ static void bmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
 }
 
 static pl_value *batched(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
+    size_t mark = pl_call_mark(e);
     pl_value *result =
         pl_new(e, (pl_dtype)a->dtype, 3, (int64_t[]){a->sizes[0], a->sizes[1], b->sizes[2]}, NULL);
     pl_value *ca = operand_copy(e, a), *cb = operand_copy(e, b);
+    pl_call_product(e, pl_call_pass(e), ca ? ca : a, cb ? cb : b, result, false);
     pl_blas(e);
     pl_drop(e, cb);
     pl_drop(e, ca);
     pl_value *inputs[3] = {a, b, bias};
     pl_fn *fn = pl_fn_new(e, bias ? "BaddbmmBackward0" : "BmmBackward0", bmm_backward, bias ? 3 : 2,
                           inputs, 1);
-    save_product(e, fn, a, b);
+    save_product(e, fn, a, b, mark);
     pl_fn_output(fn, result, 0);
     return result;
 }
@@ -295,6 +324,7 @@ pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias) 
         result = pl_matmul(e, x, wt);
         if (bias) { /* result.add_(bias) */
             pl_value *sum = pl_alias_like(e, result);
+            pl_call_pointwise(e, PL_PASS_FORWARD, result, bias, result);
             pl_value *inputs[2] = {result, bias};
             pl_fn_output(pl_fn_new(e, "AddBackward0", pass_both, 2, inputs, 1), sum, 0);
             pl_drop(e, result);
@@ -547,4 +577,56 @@ void pl_run_einsum(pl_eager *e, const pl_node *node, const pl_operator *op) {
         }
     }
     pl_run_many(e, node, op);
+}
+
+/* ---- products of groups of rows ---- */
+
+/* [tokens, k] by [groups, k, n], the tokens parted among the groups: in bfloat16 on compute
+ * capability 9.0 and later one kernel behind one that finds the operands' places; else a product a
+ * group, whose ends the host asks for (native/cuda/GroupedBlas.cpp). FlopCounterMode does not know
+ * it. */
+static void note_groups(pl_eager *e, pl_pass pass, const pl_value *tokens,
+                        const pl_value *weights) {
+    if (tokens->dims < 1 || weights->dims < 2) return;
+    int64_t groups = weights->dims == 3 ? weights->sizes[0] : 1, d = weights->dims,
+            k = tokens->sizes[tokens->dims - 1],
+            n = weights->sizes[d - 1] == k ? weights->sizes[d - 2] : weights->sizes[d - 1],
+            rows = k ? tokens->elements / k : 0, each = groups ? (rows + groups - 1) / groups : 0;
+    bool whole = tokens->dtype == PL_DT_BF16 && e->device->cc_major >= 9;
+    bool turned = pass == PL_PASS_BACKWARD_WEIGHT;
+    pl_call_groups(e, pass, (pl_dtype)tokens->dtype, groups, turned ? k : each,
+                   turned                     ? each
+                   : pass == PL_PASS_BACKWARD ? n
+                                              : k,
+                   pass == PL_PASS_BACKWARD ? k : n,
+                   whole ? 2 : (int)(groups < 65536 ? groups : 65536));
+    if (!whole && !turned) pl_call_waits(e);
+}
+
+/* Saved: the weights where the tokens want a gradient, then the tokens where the weights do. */
+static void grouped_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    bool on = e->calls.on;
+    e->calls.on = false;
+    pl_rule_backward(e, fn, grads, out);
+    e->calls.on = on;
+    if (!on) return;
+    int first = fn->edges[0].wanted;
+    const pl_value *weights = first && fn->saved_count > 0 ? fn->saved[0] : NULL,
+                   *tokens =
+                       fn->edges[1].wanted && fn->saved_count > first ? fn->saved[first] : NULL;
+    if (out[0] && weights) note_groups(e, PL_PASS_BACKWARD, out[0], weights);
+    if (out[1] && tokens) note_groups(e, PL_PASS_BACKWARD_WEIGHT, tokens, out[1]);
+}
+
+void pl_run_grouped(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    bool on = e->calls.on;
+    e->calls.on = false;
+    pl_run_by_rule(e, node, op);
+    e->calls.on = on;
+    const pl_value *tokens = pl_arg_at(e, node, 0), *weights = pl_arg_at(e, node, 1);
+    pl_value *result = pl_output_tensor(e, node, 0) ? e->env[node->outputs[0]] : NULL;
+    if (result && result->fn && result->fn->backward == pl_rule_backward &&
+        result->fn->edge_count >= 2)
+        result->fn->backward = grouped_backward;
+    if (result && tokens && weights) note_groups(e, PL_PASS_FORWARD, tokens, weights);
 }

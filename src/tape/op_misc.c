@@ -14,6 +14,13 @@ void pl_run_nothing(pl_eager *e, const pl_node *node, const pl_operator *op) {
     for (uint32_t i = 0; i < node->output_count; i++) pl_set_output(e, node, i, NULL);
 }
 
+/* A number read back: the host waits for the card. */
+void pl_run_item(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    pl_run_nothing(e, node, op);
+    pl_call_host(e, e->what, 0);
+    pl_call_waits(e);
+}
+
 /* zeros, arange, full_like and their like: outputs with no past. */
 /* Whether a line makes a tensor of another's type: it says dtype=x.dtype, or calls what does
  * (torchvision's and transformers' noise that drops whole samples; export shows the caller's line).
@@ -127,13 +134,24 @@ static void dropout_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value 
 pl_value *pl_dropout_value(pl_eager *e, pl_value *x) {
     pl_value *mask = pl_new_like(e, x, PL_DT_BOOL);
     pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
+    pl_call_kernels(e, &(pl_call_known){.read = pl_call_bytes(x),
+                                        .strided = !pl_is_dense(x),
+                                        .out = {result, mask}});
     pl_fn *fn = pl_fn_new(e, "NativeDropoutBackward0", dropout_backward, 1, &x, 1);
     if (fn) {
+        fn->work = PL_CALL_POINTWISE;
+        fn->kernels = 0;
         pl_save(e, fn, mask);
         pl_fn_output(fn, result, 0);
     }
     pl_drop(e, mask);
     return result;
+}
+
+/* noise.bernoulli_(1 - p).div_(1 - p) */
+static void note_noise(pl_eager *e, const pl_value *noise) {
+    pl_call_fill(e, PL_PASS_FORWARD, noise);
+    pl_call_pointwise(e, PL_PASS_FORWARD, noise, NULL, noise);
 }
 
 void pl_run_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
@@ -152,6 +170,8 @@ void pl_run_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
     }
     /* dropout_: a noise tensor of the input's type, multiplied in place and kept. */
     pl_value *noise = pl_new_like(e, x, (pl_dtype)x->dtype), *result = pl_alias_like(e, x);
+    note_noise(e, noise);
+    pl_call_pointwise(e, PL_PASS_FORWARD, x, noise, x);
     pl_fn *fn = pl_fn_new(e, "MulBackward0", dropout_backward, 1, &x, 1);
     if (fn) {
         pl_save(e, fn, noise);
@@ -175,8 +195,12 @@ void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator 
     pl_value *noise = pl_new(e, (pl_dtype)x->dtype, x->dims, sizes, NULL);
     pl_value *shift =
         op->forward && strchr(op->forward, 't') ? pl_new_like(e, noise, (pl_dtype)x->dtype) : NULL;
-    pl_value *result = pl_operator_in_place(node->target) ? pl_alias_like(e, x)
-                                                          : pl_new_like(e, x, (pl_dtype)x->dtype);
+    bool in_place = pl_operator_in_place(node->target);
+    pl_value *result = in_place ? pl_alias_like(e, x) : pl_new_like(e, x, (pl_dtype)x->dtype);
+    note_noise(e, noise);
+    if (shift) pl_call_pointwise(e, PL_PASS_FORWARD, noise, NULL, shift);
+    pl_call_pointwise(e, PL_PASS_FORWARD, x, noise, in_place ? x : result);
+    if (shift) pl_call_pointwise(e, PL_PASS_FORWARD, result, shift, result);
     pl_fn *fn = pl_fn_new(e, "MulBackward0", dropout_backward, 1, &x, 1);
     if (fn) {
         pl_save(e, fn, noise);
@@ -189,21 +213,37 @@ void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator 
 
 /* ---- softmax ---- */
 
+static void note_softmax(pl_eager *e, pl_pass pass, double read, int dim, const pl_value *out) {
+    int64_t length = out->dims > 0 ? out->sizes[dim] : 1;
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_SOFTMAX,
+                                        .pass = pass,
+                                        .read = read,
+                                        .rows = length ? out->elements / length : 0,
+                                        .columns = length,
+                                        .strided = dim + 1 < out->dims,
+                                        .out = {out}});
+}
+
 /* _softmax_backward_data: one tensor, of the input's type. Saved: the result; numbers: [0] 1 for
- * log_softmax. */
+ * log_softmax, [1] the dimension. */
 static void softmax_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     pl_value *g = pl_is_contiguous(grads[0])
                       ? NULL
                       : pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
+    if (g) pl_call_copy(e, PL_PASS_BACKWARD, grads[0], g);
     out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
     /* softmax's kernel is given grad * output, log_softmax's is not */
-    if (fn->numbers[0] == 0)
-        pl_drop(e, pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL));
+    if (fn->numbers[0] == 0) {
+        pl_value *product = pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
+        pl_call_pointwise(e, PL_PASS_BACKWARD, g ? g : grads[0], fn->saved[0], product);
+        pl_drop(e, product);
+    }
+    note_softmax(e, PL_PASS_BACKWARD, 2 * pl_call_bytes(fn->saved[0]), (int)fn->numbers[1], out[0]);
     pl_drop(e, g);
 }
 
-pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log) {
+pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log, int dim) {
     /* fp16 to float32 is one kernel; any other change of type is a cast first (nloss-kl_div,
      * nloss-nll_f32) */
     bool fused = x->dtype == dtype || (dtype == PL_DT_F32 && x->dtype == PL_DT_F16);
@@ -211,12 +251,17 @@ pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log) {
     pl_value *dense = pl_is_contiguous(cast)
                           ? NULL
                           : pl_new(e, (pl_dtype)cast->dtype, cast->dims, cast->sizes, NULL);
+    if (dense) pl_call_copy(e, PL_PASS_FORWARD, cast, dense);
     pl_value *result = pl_new(e, dtype, cast->dims, cast->sizes, NULL);
+    note_softmax(e, PL_PASS_FORWARD, pl_call_bytes(cast), dim, result);
     pl_drop(e, dense);
     pl_fn *fn = pl_fn_new(e, log ? "LogSoftmaxBackward0" : "SoftmaxBackward0", softmax_backward, 1,
                           &cast, 1);
     if (fn) {
-        if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = log;
+        if (pl_fn_numbers(e, fn, 2)) {
+            fn->numbers[0] = log;
+            fn->numbers[1] = dim;
+        }
         pl_save(e, fn, result);
         pl_fn_output(fn, result, 0);
     }
@@ -232,7 +277,8 @@ void pl_run_softmax(pl_eager *e, const pl_node *node, const pl_operator *op) {
                      : e->autocast                        ? PL_DT_F32
                                                           : (pl_dtype)x->dtype;
     bool log = strstr(op->name, "log") != NULL;
-    pl_set_output(e, node, 0, pl_softmax_value(e, x, dtype, log));
+    pl_set_output(e, node, 0,
+                  pl_softmax_value(e, x, dtype, log, pl_dim_arg(node, "dim", -1, x->dims)));
 }
 
 /* ---- joins ---- */
@@ -302,6 +348,10 @@ void pl_run_stack(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void prelu_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_value *x = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype),
              *w = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype);
+    pl_call_kernels(e,
+                    &(pl_call_known){.pass = PL_PASS_BACKWARD,
+                                     .read = pl_call_bytes(grads[0]) + pl_call_bytes(fn->saved[0]),
+                                     .out = {x, w}});
     if (fn->edges[0].wanted)
         out[0] = x;
     else
@@ -338,8 +388,10 @@ void pl_run_prelu(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* a.copy_(b): a's storage, b's gradient. */
 static void copy_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
-    if (fn->edges[0].wanted)
+    if (fn->edges[0].wanted) {
         out[0] = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype); /* zeros */
+        pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
+    }
     if (fn->edges[1].wanted) out[1] = pl_hold(grads[0]);
 }
 
@@ -367,6 +419,8 @@ void pl_run_keep_input(pl_eager *e, const pl_node *node, const pl_operator *op) 
         e->grad_enabled && x->needs_grad ? pl_new_like(e, x, (pl_dtype)x->dtype) : NULL;
     pl_value *result = pl_alias_like(e, x);
     result->base = x->base;
+    if (kept) pl_call_copy(e, PL_PASS_FORWARD, x, kept);
+    pl_call_pointwise(e, PL_PASS_FORWARD, x, NULL, x);
     pl_fn *fn = pl_fn_new(e, op->name, pl_rule_backward, 1, &x, 1);
     if (fn) {
         fn->rule = op->backward;

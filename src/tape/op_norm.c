@@ -40,12 +40,52 @@ void pl_norm_stage(pl_eager *e, const pl_value *x, int values) {
     e->kind = PL_WORKSPACE;
     int32_t staging = pl_block_new(e, values * channels * blocks * 4);
     int32_t semaphores = pl_block_new(e, 4 * pl_div_up(channels, 32));
+    pl_call_move(e, PL_CALL_FILL, pl_call_pass(e), 0, (double)(4 * pl_div_up(channels, 32)), NULL);
     pl_block_gone(e, semaphores);
     pl_block_gone(e, staging);
     e->kind = kind;
 }
 
+/* The kernels of a normalisation: `rows` groups of `columns` elements. out: what they write. */
+static void note_norm(pl_eager *e, pl_pass pass, int launches, double read, int64_t rows,
+                      int64_t columns, pl_dtype dtype, const pl_value *const out[6]) {
+    pl_call_known known = {.kind = PL_CALL_NORM,
+                           .pass = pass,
+                           .launches = launches,
+                           .read = read,
+                           .rows = rows,
+                           .columns = columns,
+                           .dtype = dtype,
+                           .out = {out[0], out[1], out[2], out[3], out[4], out[5]}};
+    pl_call_kernels(e, &known);
+}
+
+/* A contiguous copy, or NULL where it is so already. */
+static pl_value *in_order(pl_eager *e, const pl_value *value) {
+    if (pl_is_contiguous(value)) return NULL;
+    pl_value *copy = pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
+    pl_call_copy(e, pl_call_pass(e), value, copy);
+    return copy;
+}
+
 enum { BN_INPUT, BN_WEIGHT, BN_BIAS }; /* edges */
+
+/* One kernel that sums and divides; where channels lie innermost, one that sums and one that
+ * divides. */
+static void note_batch_norm_backward(pl_eager *e, const pl_value *grad, const pl_value *input,
+                                     bool apart, const pl_value *const out[6]) {
+    int64_t channels = input->sizes[1];
+    double both = pl_call_bytes(grad) + pl_call_bytes(input);
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_NORM,
+                                        .pass = PL_PASS_BACKWARD,
+                                        .launches = apart ? 2 : 1,
+                                        .read = apart ? 2 * both : both,
+                                        .rows = channels,
+                                        .columns = channels ? input->elements / channels : 0,
+                                        .strided = channels_fastest(input),
+                                        .dtype = (pl_dtype)input->dtype,
+                                        .out = {out[0], out[1], out[2], out[3], out[4]}});
+}
 
 /* numbers: [0] 1 for cuDNN. Saved: input, weight, mean, inverse deviation. */
 static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
@@ -57,11 +97,15 @@ static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
         bool same = true;
         for (int i = 0; i < grad->dims; i++)
             same &= grad->sizes[i] == 1 || grad->strides[i] == input->strides[i];
-        if (!same) copy = pl_new_like(e, input, (pl_dtype)grad->dtype);
+        if (!same) {
+            copy = pl_new_like(e, input, (pl_dtype)grad->dtype);
+            pl_call_copy(e, PL_PASS_BACKWARD, grad, copy);
+        }
         if (fn->edges[BN_INPUT].wanted || weight->wanted) {
             pl_value *dx = pl_new_like(e, input, (pl_dtype)input->dtype);
             pl_value *dw = pl_new_flat(e, PL_DT_F32, channels),
                      *db = pl_new_flat(e, PL_DT_F32, channels);
+            note_batch_norm_backward(e, grad, input, false, (const pl_value *[6]){dx, dw, db});
             if (fn->edges[BN_INPUT].wanted)
                 out[BN_INPUT] = dx;
             else
@@ -82,6 +126,8 @@ static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
         out[BN_INPUT] = pl_new_like(e, input, (pl_dtype)input->dtype);
         if (weight->wanted) out[BN_WEIGHT] = pl_new_flat(e, (pl_dtype)weight->dtype, channels);
         if (bias->wanted) out[BN_BIAS] = pl_new_flat(e, (pl_dtype)bias->dtype, channels);
+        note_batch_norm_backward(e, grad, input, false,
+                                 (const pl_value *[6]){out[0], out[1], out[2]});
         return;
     }
     pl_value *sum = pl_new_flat(e, PL_DT_F32, channels),
@@ -90,6 +136,8 @@ static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
     if (bias->wanted) out[BN_BIAS] = pl_new_flat(e, (pl_dtype)bias->dtype, channels);
     pl_norm_stage(e, input, 2);
     if (fn->edges[BN_INPUT].wanted) out[BN_INPUT] = pl_new_like(e, input, (pl_dtype)input->dtype);
+    note_batch_norm_backward(e, grad, input, out[BN_INPUT] != NULL,
+                             (const pl_value *[6]){out[0], out[1], out[2], sum, product});
     pl_drop(e, product);
     pl_drop(e, sum);
 }
@@ -105,13 +153,24 @@ static bool batch_norm_on_cudnn(const pl_value *x, const pl_value *weight, doubl
 static pl_value *batch_norm(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias,
                             bool training, double eps) {
     int64_t channels = x->dims > 1 ? x->sizes[1] : 1;
-    pl_value *copy = pl_is_dense(x) ? NULL : pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
+    pl_value *copy = pl_is_dense(x) ? NULL : in_order(e, x);
     pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
     bool cudnn = batch_norm_on_cudnn(x, weight, eps, training);
     pl_value *mean = pl_new_flat(e, PL_DT_F32, training ? channels : 0);
     pl_value *deviation = pl_new_flat(e, PL_DT_F32, training ? channels : 0);
     if (training && !cudnn) pl_norm_stage(e, x, 4);
     if (cudnn) e->tape->used_cudnn = true;
+    /* PyTorch's own: statistics, the running ones, then the result; cuDNN's is one kernel, which
+     * reads what it cannot keep twice */
+    double bytes = pl_call_bytes(x);
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_NORM,
+                                        .launches = cudnn || !training ? 1 : 3,
+                                        .read = training ? 2 * bytes : bytes,
+                                        .rows = channels,
+                                        .columns = channels ? x->elements / channels : 0,
+                                        .strided = channels_fastest(x),
+                                        .dtype = (pl_dtype)x->dtype,
+                                        .out = {result, mean, deviation}});
     pl_drop(e, copy);
     pl_value *inputs[3] = {x, weight, bias};
     pl_fn *fn = pl_fn_new(e, cudnn ? "CudnnBatchNormBackward0" : "NativeBatchNormBackward0",
@@ -186,14 +245,13 @@ void pl_run_instance_norm(pl_eager *e, const pl_node *node, const pl_operator *o
 static void layer_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_value *grad = grads[0], *input = fn->saved[0];
     int64_t rows = fn->saved[1]->elements, width = rows ? input->elements / rows : 0;
-    pl_value *g = pl_is_contiguous(grad)
-                      ? NULL
-                      : pl_new(e, (pl_dtype)grad->dtype, grad->dims, grad->sizes, NULL);
-    pl_value *x = pl_is_contiguous(input)
-                      ? NULL
-                      : pl_new(e, (pl_dtype)input->dtype, input->dims, input->sizes, NULL);
-    if (fn->edges[0].wanted)
+    pl_value *g = in_order(e, grad), *x = in_order(e, input);
+    double both = pl_call_bytes(grad) + pl_call_bytes(input);
+    if (fn->edges[0].wanted) {
         out[0] = pl_new(e, (pl_dtype)input->dtype, input->dims, input->sizes, NULL);
+        note_norm(e, PL_PASS_BACKWARD, 1, both, rows, width, (pl_dtype)input->dtype,
+                  (const pl_value *[6]){out[0]});
+    }
     for (int i = 1; i < fn->edge_count; i++)
         if (fn->edges[i].wanted)
             out[i] = pl_new(e, (pl_dtype)fn->edges[i].dtype, fn->edges[i].dims, fn->edges[i].sizes,
@@ -201,7 +259,12 @@ static void layer_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
     /* Many short rows: blocks along the rows leave partial sums, added up by a sum. */
     bool weights =
         fn->edge_count > 1 && (fn->edges[1].wanted || (fn->edge_count > 2 && fn->edges[2].wanted));
-    if (weights && rows > 64 * 1024 && width / 32 < e->device->sms / 2) {
+    bool in_parts = weights && rows > 64 * 1024 && width / 32 < e->device->sms / 2;
+    if (weights)
+        note_norm(e, PL_PASS_BACKWARD_WEIGHT, in_parts ? fn->edge_count : 1, both, rows, width,
+                  (pl_dtype)input->dtype,
+                  (const pl_value *[6]){out[1], fn->edge_count > 2 ? out[2] : NULL});
+    if (in_parts) {
         int64_t parts = rows / (rows > 256 * 1024 ? 32 : 16);
         uint8_t kind = e->kind;
         e->kind = PL_WORKSPACE;
@@ -227,11 +290,12 @@ static void run_layer_norm(pl_eager *e, const pl_node *node, bool rms) {
          i++)
         width *= x->sizes[x->dims - 1 - i];
     int64_t rows = width ? x->elements / width : 0;
-    pl_value *contiguous =
-        pl_is_contiguous(x) ? NULL : pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
+    pl_value *contiguous = in_order(e, x);
     pl_value *result = pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
     pl_value *mean = rms ? NULL : pl_new_flat(e, statistics_dtype((pl_dtype)x->dtype), rows);
     pl_value *rstd = pl_new_flat(e, statistics_dtype((pl_dtype)x->dtype), rows);
+    note_norm(e, PL_PASS_FORWARD, 1, pl_call_bytes(x), rows, width, (pl_dtype)x->dtype,
+              (const pl_value *[6]){result, rstd, mean});
     pl_drop(e, contiguous);
     pl_value *inputs[3] = {x, weight, bias};
     pl_fn *fn = pl_fn_new(e, rms ? "FusedRmsNormBackward0" : "NativeLayerNormBackward0",
@@ -267,9 +331,7 @@ void pl_run_rms_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void group_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_value *input = fn->saved[0];
     int64_t channels = input->sizes[1], samples = input->sizes[0];
-    pl_value *g = pl_is_contiguous(grads[0])
-                      ? NULL
-                      : pl_new(e, (pl_dtype)grads[0]->dtype, input->dims, input->sizes, NULL);
+    pl_value *g = in_order(e, grads[0]);
     if (fn->edges[0].wanted) out[0] = pl_new_like(e, input, (pl_dtype)input->dtype);
     for (int i = 1; i < 3; i++)
         if (fn->edges[i].wanted) out[i] = pl_new_flat(e, (pl_dtype)fn->edges[i].dtype, channels);
@@ -279,6 +341,15 @@ static void group_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
              *c3 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements);
     pl_value *c1 = fn->saved_count > 3 ? pl_new_flat(e, PL_DT_F32, samples * channels)
                                        : NULL; /* with a weight */
+    /* sums a channel, their shares by group, the input's gradient; the weights' from the sums */
+    double both = pl_call_bytes(grads[0]) + pl_call_bytes(input);
+    int64_t groups = fn->saved[1]->elements;
+    note_norm(e, PL_PASS_BACKWARD, c1 ? 4 : 3, out[0] ? 2 * both : both, groups,
+              groups ? input->elements / groups : 0, (pl_dtype)input->dtype,
+              (const pl_value *[6]){out[0], ds, db, c1, c2, c3});
+    if (out[1] || out[2])
+        note_norm(e, PL_PASS_BACKWARD_WEIGHT, 1, pl_call_bytes(ds) * 2, channels, samples,
+                  PL_DT_F32, (const pl_value *[6]){out[1], out[2]});
     pl_drop(e, c3);
     pl_drop(e, c2);
     pl_drop(e, c1);
@@ -298,12 +369,14 @@ void pl_run_group_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
     pl_value *mean = pl_new_flat(e, (pl_dtype)x->dtype, groups),
              *rstd = pl_new_flat(e, (pl_dtype)x->dtype, groups);
-    if (weight || bias) { /* a scale and a shift a channel and a sample */
-        pl_value *a = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]),
-                 *b = pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]);
-        pl_drop(e, b);
-        pl_drop(e, a);
-    }
+    bool scaled = weight || bias; /* a scale and a shift a channel and a sample */
+    pl_value *scale = scaled ? pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]) : NULL,
+             *shift = scaled ? pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]) : NULL;
+    note_norm(e, PL_PASS_FORWARD, scaled ? 3 : 2, 2 * pl_call_bytes(x), groups,
+              groups ? x->elements / groups : 0, (pl_dtype)x->dtype,
+              (const pl_value *[6]){result, mean, rstd, scale, shift});
+    pl_drop(e, shift);
+    pl_drop(e, scale);
     pl_value *inputs[3] = {x, weight, bias};
     pl_fn *fn = pl_fn_new(e, "NativeGroupNormBackward0", group_norm_backward, 3, inputs, 1);
     if (fn) {

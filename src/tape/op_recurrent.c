@@ -31,6 +31,29 @@ static pl_value *new_contiguous(pl_eager *e, const pl_value *value) {
     return pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
 }
 
+/* Time and batch change places. */
+static void note_turned(pl_eager *e, const pl_value *from, const pl_value *to) {
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
+                                        .pass = pl_call_pass(e),
+                                        .read = pl_call_bytes(from),
+                                        .strided = true,
+                                        .out = {to}});
+}
+
+/* Weights that do not lie in one buffer: it is filled, then each is copied in. */
+static void note_gathered(pl_eager *e, const pl_arg *params, const pl_value *flat) {
+    double read = 0;
+    for (uint32_t i = 0; i < params->count; i++)
+        if (params->list[i] >= 0 && e->env[params->list[i]])
+            read += pl_call_bytes(e->env[params->list[i]]);
+    pl_call_fill(e, PL_PASS_FORWARD, flat);
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
+                                        .launches = (int)params->count,
+                                        .read = read,
+                                        .written = pl_call_bytes(flat),
+                                        .dtype = (pl_dtype)flat->dtype});
+}
+
 static int32_t workspace(pl_eager *e, int64_t bytes) {
     uint8_t kind = e->kind;
     e->kind = PL_WORKSPACE;
@@ -48,18 +71,25 @@ static void recurrent_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
     pl_value *c = lstm ? fn->saved[SAVED_CELL] : NULL;
     pl_value *dhy = grads[1] ? NULL : new_contiguous(e, h),
              *dcy = !lstm || grads[2] ? NULL : new_contiguous(e, c);
+    if (dhy) pl_call_fill(e, PL_PASS_BACKWARD, dhy);
+    if (dcy) pl_call_fill(e, PL_PASS_BACKWARD, dcy);
     pl_value *x_copy = r->copies_input ? new_contiguous(e, x) : NULL;
+    if (x_copy) note_turned(e, x, x_copy);
     bool same = grads[0] != NULL;
     for (int i = 0; same && i < 3; i++)
         same = y->sizes[i] == 1 || grads[0]->strides[i] == y->strides[i];
     pl_value *dy_copy = same ? NULL : new_contiguous(e, y);
+    if (dy_copy) note_turned(e, y, dy_copy);
     pl_value *dx = new_contiguous(e, x);
     pl_value *dhx = new_contiguous(e, h), *dcx = lstm ? new_contiguous(e, c) : NULL;
+    pl_call_recurrent(e, PL_PASS_BACKWARD, &r->shape);
     pl_block_gone(e, workspace(e, r->memory.backward));
     pl_drop(e, dy_copy);
     pl_drop(e, x_copy);
     x_copy = r->copies_input ? new_contiguous(e, x) : NULL;
+    if (x_copy) note_turned(e, x, x_copy);
     pl_value *flat = pl_new_flat(e, (pl_dtype)x->dtype, r->memory.weights);
+    pl_call_fill(e, PL_PASS_BACKWARD, flat);
     int32_t space = workspace(e, r->memory.backward);
     for (int i = EDGE_WEIGHTS; i < fn->edge_count; i++) {
         const pl_edge *edge = &fn->edges[i];
@@ -154,17 +184,22 @@ static void run(pl_eager *e, const pl_node *node, const pl_arg *params, recurren
     pl_value *flat = NULL, *h[2] = {pl_hold(states[0]), pl_hold(states[1])};
     if (cast) {
         flat = pl_new_flat(e, r->shape.dtype, r->memory.weights);
+        note_gathered(e, params, flat);
         for (int i = 0; i < 2 && h[i]; i++) {
             pl_drop(e, h[i]);
             h[i] = pl_to(e, states[i], r->shape.dtype);
         }
     }
     pl_value *copy = r->copies_input ? new_contiguous(e, x) : NULL, *results[3] = {0};
+    if (copy) note_turned(e, x, copy);
     if (make_outputs(e, node, r, results)) {
-        if (!cast && r->shape.dtype == PL_DT_BF16)
+        if (!cast && r->shape.dtype == PL_DT_BF16) {
             flat = pl_new_flat(e, r->shape.dtype, r->memory.weights);
+            note_gathered(e, params, flat);
+        }
         int32_t space = workspace(e, r->memory.forward);
         pl_value *reserve = pl_new_flat(e, PL_DT_U8, r->memory.reserve);
+        pl_call_recurrent(e, PL_PASS_FORWARD, &r->shape);
         pl_block_gone(e, space);
         int edge_count = EDGE_WEIGHTS + (int)params->count;
         pl_value **inputs = edge_count <= UINT8_MAX

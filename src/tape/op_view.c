@@ -14,7 +14,9 @@ static pl_value *reshape_raw(pl_eager *e, pl_value *value, int dims, const int64
     int64_t strides[PL_MAX_DIMS];
     if (pl_view_strides(value, dims, sizes, strides))
         return pl_alias(e, value, dims, sizes, strides);
-    return pl_new(e, value->dtype, dims, sizes, NULL);
+    pl_value *copy = pl_new(e, value->dtype, dims, sizes, NULL);
+    pl_call_copy(e, PL_PASS_BACKWARD, value, copy);
+    return copy;
 }
 
 static void view_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
@@ -37,6 +39,7 @@ static void pass_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
 
 pl_value *pl_clone(pl_eager *e, pl_value *value) {
     pl_value *copy = pl_new(e, value->dtype, value->dims, value->sizes, NULL);
+    pl_call_copy(e, pl_call_pass(e), value, copy);
     pl_fn_output(pl_fn_new(e, "CloneBackward0", pass_backward, 1, &value, 1), copy, 0);
     return copy;
 }
@@ -179,6 +182,14 @@ void pl_run_expand(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void whole_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     out[0] = pl_new(e, grads[0]->dtype, edge->dims, edge->sizes, NULL);
+    double part = pl_call_bytes(grads[0]);
+    pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
+                                        .pass = PL_PASS_BACKWARD,
+                                        .read = part,
+                                        .written = part,
+                                        .strided = true,
+                                        .dtype = (pl_dtype)grads[0]->dtype});
 }
 
 static void set_part(pl_eager *e, const pl_node *node, pl_value *in, const int64_t *strides) {

@@ -54,6 +54,9 @@ struct pl_operator {
     pl_run *run; /* NULL: by the two strings */
     pl_cast_rule autocast;
     const char *forward, *backward;
+    pl_call_kind work;  /* of its kernels, forward and backward */
+    uint8_t kernels[2]; /* forward and backward; 0: one a tensor that is allocated */
+    bool zeroes;        /* backward fills with zeros what it then adds to or scatters into */
     const char *source; /* where the rule was read or measured */
 };
 
@@ -130,7 +133,7 @@ extern pl_backward pl_sdpa_backward, pl_index_backward; /* rule: pl_attention; s
 /* Pointwise operators that other rules are made of, with autograd. */
 pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_value *a,
                        pl_value *b);
-pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log);
+pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log, int dim);
 pl_value *pl_dropout_value(pl_eager *e, pl_value *x);
 /* Over one dimension (dim < 0: all of them) which is lost; the mean of all; the p-norm over one
  * dimension. */
@@ -146,7 +149,7 @@ extern pl_run pl_run_view, pl_run_permute, pl_run_expand, pl_run_slice, pl_run_s
     pl_run_unbind, pl_run_to, pl_run_contiguous, pl_run_alias, pl_run_detach, pl_run_clone,
     pl_run_strided, pl_run_part_of_complex;
 extern pl_run pl_run_linear, pl_run_matmul, pl_run_mm, pl_run_bmm, pl_run_addmm, pl_run_baddbmm,
-    pl_run_einsum;
+    pl_run_einsum, pl_run_grouped;
 extern pl_run pl_run_convolution;
 extern pl_run pl_run_batch_norm, pl_run_layer_norm, pl_run_group_norm, pl_run_rms_norm,
     pl_run_instance_norm;
@@ -154,9 +157,9 @@ extern pl_run pl_run_attention, pl_run_recurrent, pl_run_cell;
 extern pl_run pl_run_dropout, pl_run_feature_dropout, pl_run_softmax, pl_run_embedding, pl_run_cat,
     pl_run_stack, pl_run_mean, pl_run_sum, pl_run_adaptive_pool, pl_run_cross_entropy,
     pl_run_nll_loss, pl_run_prelu, pl_run_pad, pl_run_copy, pl_run_make, pl_run_nothing,
-    pl_run_loss, pl_run_index, pl_run_many, pl_run_keep_input, pl_run_roll, pl_run_diff,
-    pl_run_values_and_indices, pl_run_views, pl_run_clamp, pl_run_index_put, pl_run_margin_loss,
-    pl_run_made_loss;
+    pl_run_item, pl_run_loss, pl_run_index, pl_run_many, pl_run_keep_input, pl_run_roll,
+    pl_run_diff, pl_run_values_and_indices, pl_run_views, pl_run_clamp, pl_run_index_put,
+    pl_run_margin_loss, pl_run_made_loss;
 extern pl_run pl_run_norm, pl_run_var_mean, pl_run_embedding_bag;
 extern pl_run pl_run_linear_4bit, pl_run_to_result, pl_run_to_unless_autocast, pl_run_requires_grad;
 extern pl_run pl_run_bilinear, pl_run_cdist, pl_run_cosine, pl_run_pairwise, pl_run_columns,

@@ -19,51 +19,67 @@
  *               1..9  frees the newest, the one before it, ...
  *               k     a Python name takes the newest, and drops what it held for the one before
  *               S     makes the state, in the first step
- *          F M  the loops of Adafactor and Muon, below */
+ *          F M  the loops of Adafactor and Muon, below
+ *   work   the kernels of a step: tensors like the parameter that each reads and writes, then how
+ *          many lists go together in one foreach kernel, or * for a kernel a parameter; l behind
+ *          it: with a number a parameter; s alone: a foreach kernel over the step counters */
 #include "tape/optimizer.h"
 
 #include <string.h>
 
 static const pl_optimizer optimizers[] = {
-    {"sgd", "", "", false, "sgd.py: _foreach_add_ in place"},
-    {"sgd-decay", "", "P", false, "sgd.py: gradients plus decayed parameters, _foreach_add"},
-    {"sgd-fused", "", "", false, "sgd.py: _fused_sgd_, no momentum"},
-    {"sgd-momentum", "f", "", false, "sgd.py: the first momentum_buffer is the gradient's clone"},
-    {"sgd-momentum-decay", "f", "P", false,
+    {"sgd", "", "", "212", false, "sgd.py: _foreach_add_ in place"},
+    {"sgd-decay", "", "P", "213 212", false,
      "sgd.py: gradients plus decayed parameters, _foreach_add"},
-    {"sgd-momentum-fused", "f", "", false,
+    {"sgd-fused", "", "", "212", false, "sgd.py: _fused_sgd_, no momentum"},
+    {"sgd-momentum", "f", "", "111 212 212", false,
+     "sgd.py: the first momentum_buffer is the gradient's clone"},
+    {"sgd-momentum-decay", "f", "P", "213 111 212 212", false,
+     "sgd.py: gradients plus decayed parameters, _foreach_add"},
+    {"sgd-momentum-fused", "f", "", "323", false,
      "sgd.py: _fused_sgd_ (nopt-sgd-fused-mlp, which has momentum)"},
-    {"sgd-nesterov", "f", "P", false, "sgd.py: with weight decay (nopt-sgd-nesterov-mlp)"},
-    {"adam", "pp", "P", false, "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"adam-decay", "pp", "P-P", false,
+    {"sgd-nesterov", "f", "P", "213 111 212 212 212", false,
+     "sgd.py: with weight decay (nopt-sgd-nesterov-mlp)"},
+    {"adam", "pp", "P", "212 111 213 112 111l 111 313l", false,
+     "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"adam-decay", "pp", "P-P", "213 212 111 213 112 111l 111 313l", false,
      "adam.py: gradients plus decayed parameters first (nopt-adam-decay-mlp)"},
-    {"adam-fused", "spp", "", false, "adam.py: _fused_adam_"},
-    {"adam-single", "pp", "(nn2k)", false,
+    {"adam-fused", "spp", "", "s 434", false, "adam.py: _fused_adam_"},
+    {"adam-single", "pp", "(nn2k)", "21* 11* 21* 11* 11* 11* 31*", false,
      "adam.py: foreach=False; sqrt, then denom (nopt-adam-single-mlp)"},
-    {"adamw", "pp", "P", false, "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"adamw-amsgrad", "ppp", "P", false, "adam.py: and max_exp_avg_sq (nopt-adamw-amsgrad-mlp)"},
-    {"adamw-fused", "spp", "", false, "adam.py: _fused_adamw_"},
-    {"adamw-single", "pp", "(nn2k)", false, "adam.py: foreach=False (nopt-adamw-single-mlp)"},
-    {"rmsprop", "p", "P", false, "rmsprop.py: square_avg; _foreach_sqrt"},
-    {"rmsprop-centered", "ppp", "P", false,
+    {"adamw", "pp", "P", "111 212 111 213 112 111l 111 313l", false,
+     "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"adamw-amsgrad", "ppp", "P", "111 212 111 213 212 112 111l 111 313l", false,
+     "adam.py: and max_exp_avg_sq (nopt-adamw-amsgrad-mlp)"},
+    {"adamw-fused", "spp", "", "s 434", false, "adam.py: _fused_adamw_"},
+    {"adamw-single", "pp", "(nn2k)", "11* 21* 11* 21* 11* 11* 11* 31*", false,
+     "adam.py: foreach=False (nopt-adamw-single-mlp)"},
+    {"rmsprop", "p", "P", "111 213 112 111 313", false, "rmsprop.py: square_avg; _foreach_sqrt"},
+    {"rmsprop-centered", "ppp", "P", "111 213 212 214 111 111 111 313 212", false,
      "rmsprop.py: with momentum; square_avg, momentum_buffer, grad_avg"},
-    {"adagrad", "p", "PP", true,
+    {"adagrad", "p", "PP", "213 112 111 112l 313", true,
      "adagrad.py: sum, made with the optimizer; _foreach_sqrt, _foreach_mul"},
-    {"adagrad-fused", "p", "", true, "adagrad.py: _fused_adagrad_"},
-    {"adadelta", "pp", "PP-", false, "adadelta.py: square_avg, acc_delta; two _foreach_add"},
-    {"adamax", "pp", "P", false, "adamax.py: exp_avg, exp_inf; _foreach_abs"},
-    {"nadam", "pp", "P", false, "nadam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"radam", "pp", "P", false, "radam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"adafactor", "rc", "F", false,
+    {"adagrad-fused", "p", "", "323", true, "adagrad.py: _fused_adagrad_"},
+    {"adadelta", "pp", "PP-", "111 213 112 111 112 111 212 212 111 213 212", false,
+     "adadelta.py: square_avg, acc_delta; two _foreach_add"},
+    {"adamax", "pp", "P", "212 111 112 111 212 313l", false,
+     "adamax.py: exp_avg, exp_inf; _foreach_abs"},
+    {"nadam", "pp", "P", "212 111 213 112 111l 111 313l 313l", false,
+     "nadam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"radam", "pp", "P", "212 111 213 112 111 111l 111 111l 313", false,
+     "radam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"adafactor", "rc", "F", "", false,
      "_adafactor.py: row_var and col_var or variance; one by one unless foreach is set"},
-    {"asgd", "sssp", "P-P-", false, "asgd.py: step, mu, eta, ax; _foreach_add, _foreach_sub"},
-    {"rprop", "pp", "P(b1b1b1)(bsn221)-P", false,
+    {"asgd", "sssp", "P-P-", "s 213 31* 213 31* s s", false,
+     "asgd.py: step, mu, eta, ax; _foreach_add, _foreach_sub"},
+    {"rprop", "pp", "P(b1b1b1)(bsn221)-P",
+     "213 112 111 11* 11* 11* 11* 11* 11* 212 11* 11* 21* 11* 11* 313", false,
      "rprop.py: prev, step_size; signs with three masks, gradients masked"},
-    {"lion", "p", "(Snnn32k)", false,
+    {"lion", "p", "(Snnn32k)", "11* 11* 11* 21* 11* 21* 11* 21*", false,
      "Chen et al. 2023, the reference loop: the update is a sum of two products"},
-    {"muon", "p", "M", false,
+    {"muon", "p", "M", "", false,
      "_muon.py: momentum_buffer; Newton-Schulz in bfloat16 (nopt-muon-mlp2d)"},
-    {"none", "", "", false, "no training"},
+    {"none", "", "", "", false, "no training"},
 };
 
 enum { OPTIMIZER_COUNT = sizeof optimizers / sizeof *optimizers };
@@ -183,6 +199,93 @@ static void rename_to(pl_eager *e, int32_t *name, int32_t block) {
     *name = block;
 }
 
+/* `launches` kernels one after the other over a parameter or a part of it: bytes that each reads
+ * and writes. */
+static void note_steps(pl_eager *e, pl_dtype dtype, int launches, double read, double written) {
+    pl_call_kernels(e, &(pl_call_known){.launches = launches,
+                                        .read = launches * read,
+                                        .written = launches * written,
+                                        .dtype = dtype});
+}
+
+/* The norm of all of it, which Python then asks for. */
+static void note_norm(pl_eager *e, const pl_value *p) {
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
+                                        .read = (double)pl_value_bytes(p),
+                                        .written = 4,
+                                        .rows = 1,
+                                        .columns = p->elements,
+                                        .dtype = (pl_dtype)p->dtype});
+    pl_call_waits(e);
+}
+
+/* _adafactor.py, for one parameter: its norm; the mean squares (norm, square_, div_, lerp_ a side),
+ * their product over the rows' mean; clamp_, rsqrt_, times the gradient; the update's norm; add_.
+ */
+static void note_adafactor(pl_eager *e, const pl_value *p) {
+    pl_dtype dtype = (pl_dtype)p->dtype;
+    double bytes = (double)pl_value_bytes(p);
+    pl_call_begin(e);
+    note_norm(e, p);
+    if (p->dims > 1) {
+        int64_t m = p->sizes[p->dims - 2], n = p->sizes[p->dims - 1],
+                count = m > 0 && n > 0 ? p->elements / (m * n) : 0;
+        for (int side = 0; side < 2; side++) {
+            int64_t rows = count * (side ? n : m);
+            double small = (double)rows * pl_dtype_size(dtype);
+            pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
+                                                .read = bytes,
+                                                .written = small,
+                                                .rows = rows,
+                                                .columns = side ? m : n,
+                                                .strided = side != 0,
+                                                .dtype = dtype});
+            note_steps(e, dtype, 3, small, small);
+        }
+        pl_call_product_of(e, dtype, count, m, 1, n);
+        note_steps(e, dtype, 2, (double)(count * m) * pl_dtype_size(dtype), (double)count);
+        note_steps(e, dtype, 1, bytes, bytes);
+    } else {
+        note_steps(e, dtype, 3, bytes, bytes);
+    }
+    note_steps(e, dtype, 2, bytes, bytes);
+    note_steps(e, dtype, 1, 2 * bytes, bytes);
+    note_norm(e, p);
+    note_steps(e, dtype, 1, 2 * bytes, bytes);
+}
+
+enum { TURNS = 5 }; /* of Muon's iteration */
+
+/* _muon.py, for one matrix: two lerps, the copy in bfloat16 and its norm; then five turns of three
+ * products, two of which begin with a copy; decay and update. */
+static void note_muon(pl_eager *e, const pl_value *p) {
+    enum { BF16 = 2 };
+    int64_t m = p->sizes[0] < p->sizes[1] ? p->sizes[0] : p->sizes[1],
+            n = p->sizes[0] < p->sizes[1] ? p->sizes[1] : p->sizes[0];
+    double bytes = (double)pl_value_bytes(p), low = BF16 * (double)p->elements,
+           gram = BF16 * (double)m * (double)m;
+    pl_call_begin(e);
+    note_steps(e, (pl_dtype)p->dtype, 2, 2 * bytes, bytes);
+    pl_call_move(e, PL_CALL_COPY, PL_PASS_FORWARD, bytes, low, NULL);
+    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
+                                        .read = low,
+                                        .written = BF16,
+                                        .rows = 1,
+                                        .columns = p->elements,
+                                        .dtype = PL_DT_BF16});
+    note_steps(e, PL_DT_BF16, 1, BF16, BF16);
+    note_steps(e, PL_DT_BF16, 1, low, low);
+    for (int turn = 0; turn < TURNS; turn++) {
+        pl_call_product_of(e, PL_DT_BF16, 1, m, n, m);
+        pl_call_move(e, PL_CALL_COPY, PL_PASS_FORWARD, gram, gram, NULL);
+        pl_call_product_of(e, PL_DT_BF16, 1, m, m, m);
+        pl_call_move(e, PL_CALL_COPY, PL_PASS_FORWARD, low, low, NULL);
+        pl_call_product_of(e, PL_DT_BF16, 1, m, m, n);
+    }
+    note_steps(e, (pl_dtype)p->dtype, 1, bytes, bytes);
+    note_steps(e, (pl_dtype)p->dtype, 1, bytes + low, bytes);
+}
+
 /* Adafactor: mean squares by row and by column, their product an estimate of the whole; for vectors
  * the square and a copy of the variance. Names outlive the turn they were made in. */
 static void adafactor(pl_eager *e) {
@@ -214,7 +317,7 @@ static void adafactor(pl_eager *e) {
  * side, a polynomial of it, and its product with the copy, each replacing that of the turn before.
  * Only matrices are trained so. */
 static void muon(pl_eager *e) {
-    enum { TURNS = 5, BF16 = 2 };
+    enum { BF16 = 2 };
     int32_t named = 0;
     for (int32_t i = 0; i < e->leaf_count; i++) {
         const pl_value *p = owned(&e->leaves[i]);
@@ -234,6 +337,75 @@ static void muon(pl_eager *e) {
     pl_block_gone(e, named);
 }
 
+/* ATen/native/cuda/MultiTensorApply.cuh: a launch takes so many tensors, by how many lists go
+ * together (and fewer with a number for each), and 320 chunks of 65,536 elements; a tensor that
+ * does not fit goes on in the next launch. */
+static int64_t launches_of(const pl_eager *e, int lists, bool numbers, bool counters) {
+    enum { MOST_CHUNKS = 320, CHUNK = 65536 };
+    static const int most[] = {110, 64, 48, 36, 30}; /* [lists - 1] */
+    int room = numbers && lists == 1 ? 96 : most[lists < 1 ? 0 : lists > 5 ? 4 : lists - 1];
+    int64_t launches = 0, chunks = 0;
+    int tensors = 0;
+    for (int32_t i = 0; i < e->leaf_count; i++) {
+        if (!has_grad(&e->leaves[i])) continue;
+        int64_t left = counters ? 1 : (owned(&e->leaves[i])->elements + CHUNK - 1) / CHUNK;
+        tensors++;
+        while (left > 0) {
+            int64_t taken = left < MOST_CHUNKS - chunks ? left : MOST_CHUNKS - chunks;
+            left -= taken;
+            chunks += taken;
+            if (chunks < MOST_CHUNKS && (tensors < room || left > 0)) continue;
+            launches++;
+            chunks = 0;
+            tensors = left > 0; /* what is left of this one begins the next launch */
+        }
+    }
+    return launches + (chunks > 0);
+}
+
+void pl_optimizer_note(pl_eager *e, const char *work) {
+    if (!e->calls.on || !*work) return;
+    int64_t tensors = 0, known[6][2] = {0};
+    double bytes = 0;
+    pl_dtype dtype = PL_DT_F32;
+    for (int32_t i = 0; i < e->leaf_count; i++) {
+        if (!has_grad(&e->leaves[i])) continue;
+        const pl_value *p = owned(&e->leaves[i]);
+        tensors++;
+        bytes += (double)pl_value_bytes(p);
+        dtype = (pl_dtype)p->dtype;
+    }
+    pl_call_begin(e);
+    for (const char *at = work; *at;) {
+        if (*at == 's') {
+            pl_call_foreach(e, tensors, launches_of(e, 1, false, true), 4 * (double)tensors,
+                            4 * (double)tensors, PL_DT_F32);
+            at++;
+        } else {
+            int read = at[0] - '0', written = at[1] - '0', lists = at[2] == '*' ? 0 : at[2] - '0';
+            bool numbers = at[3] == 'l';
+            int64_t *launches = &known[lists][numbers];
+            if (lists && !*launches) *launches = launches_of(e, lists, numbers, false);
+            pl_call_foreach(e, tensors, *launches, read * bytes, written * bytes, dtype);
+            at += numbers ? 4 : 3;
+        }
+        if (*at == ' ') at++;
+    }
+}
+
+void pl_optimizer_calls(pl_eager *e, const pl_optimizer *optimizer) {
+    if (!e->calls.on) return;
+    pl_optimizer_note(e, optimizer->work);
+    bool factors = strchr(optimizer->step, 'F') != NULL,
+         muon = strchr(optimizer->step, 'M') != NULL;
+    for (int32_t i = 0; (factors || muon) && i < e->leaf_count; i++) {
+        const pl_value *p = owned(&e->leaves[i]);
+        if (!has_grad(&e->leaves[i])) continue;
+        if (factors) note_adafactor(e, p);
+        if (muon && p->dims == 2) note_muon(e, p);
+    }
+}
+
 void pl_optimizer_step(pl_eager *e, const pl_optimizer *optimizer, bool first) {
     bool in_loop = strchr(optimizer->step, 'S') != NULL;
     if (first && !optimizer->at_start && !in_loop) make_state(e, optimizer);
@@ -241,6 +413,7 @@ void pl_optimizer_step(pl_eager *e, const pl_optimizer *optimizer, bool first) {
     e->kind = PL_TEMPORARY;
     e->what = optimizer->name;
     e->node = -1;
+    pl_optimizer_calls(e, optimizer);
     set sets[4];
     int begin = 0, end = 0;
     for (const char *s = optimizer->step; *s; s++) {

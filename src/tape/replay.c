@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+#include "tape/optimizer.h"
+
 enum { STEPS = 3 };
 
 typedef struct player {
@@ -19,6 +21,7 @@ typedef struct player {
     pl_replay_rule **rules; /* [node_count] */
     int32_t *birth_step;    /* [storage_count]: step it is born in, -1: not met */
     int32_t *twin;          /* [storage_count]: of the step before, the same of the last; -1 */
+    const pl_optimizer *optimizer; /* whose kernels are noted by its row, NULL: not known */
 } player;
 
 /* ---- births and deaths ---- */
@@ -86,6 +89,144 @@ static void die(pl_replay *r, int32_t storage) {
     r->blocks[storage] = 0;
 }
 
+/* ---- records ---- */
+
+static bool made_once(const pl_trace *t, int32_t storage) {
+    return t->storages[storage].kind == PL_WEIGHTS || t->storages[storage].kind == PL_OPTIMIZER;
+}
+
+/* Operators below autograd whose kernels are not one, by the name between "aten." and the overload.
+ */
+static const struct {
+    const char *name;
+    uint8_t launches;
+    bool zeroes; /* the first of them fills the result */
+} kernels[] = {
+    {"_fused_rms_norm_backward", 2, false},
+    {"_softmax_backward_data", 2, false},
+    {"adaptive_max_pool2d_backward", 1, true},
+    {"embedding_dense_backward", 1, true},
+    {"max_pool2d_with_indices_backward", 1, true},
+    {"max_pool3d_with_indices_backward", 1, true},
+    {"native_batch_norm", 3, false},
+    {"native_group_norm", 3, false},
+    {"native_group_norm_backward", 5, false},
+    {"native_layer_norm_backward", 2, false},
+    {"nll_loss_backward", 1, true},
+    {"select_backward", 1, true},
+    {"slice_backward", 1, true},
+    {"upsample_bicubic2d_backward", 1, true},
+    {"upsample_bilinear2d_backward", 1, true},
+};
+
+/* The row of the operator, or of the one whose gradient it makes. */
+static const pl_operator *row_of(const char *target) {
+    const pl_operator *op = pl_operator_find(target);
+    const char *end = op ? NULL : strstr(target, "_backward");
+    char name[64];
+    if (!end || (size_t)(end - target) >= sizeof name) return op;
+    memcpy(name, target, (size_t)(end - target));
+    name[end - target] = 0;
+    return pl_operator_find(name);
+}
+
+static double bytes_of(const pl_trace *t, int32_t tensor) {
+    const pl_trace_tensor *v = &t->tensors[tensor];
+    double n = (double)pl_dtype_size(v->dtype);
+    for (int i = 0; i < v->dims; i++)
+        if (v->strides[i] != 0) n *= (double)v->sizes[i];
+    return n;
+}
+
+/* What no rule has said: one kernel over all that goes in and comes out. */
+static void note_event(pl_replay *r, const pl_trace_event *event) {
+    const pl_trace *t = r->trace;
+    const char *target = t->graph.nodes[event->node].target;
+    const pl_operator *op = row_of(target);
+    pl_call_rest rest = {
+        .kind = op ? op->work : PL_CALL_POINTWISE, .pass = pl_call_pass(&r->e), .launches = 1};
+    size_t length = strncmp(target, "aten.", 5) == 0 ? strcspn(target + 5, ".") : 0;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        if (strlen(kernels[i].name) != length || strncmp(kernels[i].name, target + 5, length) != 0)
+            continue;
+        rest.launches = kernels[i].launches;
+        rest.zeroed = kernels[i].zeroes;
+    }
+    /* an optimizer's state is made in the first step alone */
+    int32_t first =
+        event->output_count && event->outputs[0] >= 0 ? t->tensors[event->outputs[0]].storage : -1;
+    if (rest.kind == PL_CALL_FILL && first >= 0 && made_once(t, first)) return;
+    int64_t places = 0;
+    bool gathers = rest.kind == PL_CALL_GATHER;
+    for (uint32_t i = 0; i < event->input_count; i++) {
+        if (event->inputs[i] < 0 || rest.kind == PL_CALL_FILL) continue;
+        const pl_trace_tensor *v = &t->tensors[event->inputs[i]];
+        bool table = gathers && rest.pass == PL_PASS_FORWARD && pl_dtype_is_float(v->dtype);
+        if (!table) rest.read += bytes_of(t, event->inputs[i]);
+        double n = bytes_of(t, event->inputs[i]) / pl_dtype_size(v->dtype);
+        if (gathers && !pl_dtype_is_float(v->dtype) && n > (double)places) places = (int64_t)n;
+    }
+    double written = 0, elements = 0;
+    pl_dtype dtype = PL_DT_F32;
+    for (uint32_t i = 0; i < event->output_count; i++) {
+        if (event->outputs[i] < 0) continue;
+        double bytes = bytes_of(t, event->outputs[i]);
+        written += bytes;
+        if (i > 0) continue;
+        dtype = t->tensors[event->outputs[0]].dtype;
+        elements = bytes / pl_dtype_size(dtype);
+    }
+    if (gathers && rest.pass == PL_PASS_FORWARD) rest.read += written;
+    pl_value like = {.dtype = (uint8_t)dtype};
+    rest.like = &like;
+    rest.in_place_bytes = written;
+    rest.rows = places;
+    rest.columns = places ? (int64_t)(elements / (double)places) : 0;
+    pl_call_end(&r->e, &rest);
+}
+
+/* A batch on its way to the card. */
+static void note_inputs(pl_replay *r, const pl_trace_event *event) {
+    if (r->e.phase != PL_PHASE_INPUT) return;
+    r->e.what = "inputs";
+    for (uint32_t i = 0; i < event->output_count; i++)
+        if (event->outputs[i] >= 0)
+            pl_call_move(&r->e, PL_CALL_TRANSFER, PL_PASS_FORWARD,
+                         bytes_of(r->trace, event->outputs[i]), 0, NULL);
+}
+
+/* The optimizer's kernels, by its row: what works in place on lists of tensors is not in a trace.
+ */
+static void note_optimizer(player *p) {
+    pl_eager *e = &p->r.e;
+    if (!e->calls.on || !p->optimizer) return;
+    e->what = p->optimizer->name;
+    e->node = -1;
+    pl_optimizer_calls(e, p->optimizer);
+}
+
+static bool find_leaves(player *p) {
+    const pl_graph *g = &p->r.trace->graph;
+    pl_eager *e = &p->r.e;
+    p->optimizer = pl_optimizer_find(p->r.trace->optimizer);
+    e->leaves = pl_arena_array(e->tape->arena, (size_t)g->tensor_count + 1, sizeof *e->leaves);
+    pl_value *values = pl_arena_array(e->tape->arena, (size_t)g->tensor_count + 1, sizeof *values);
+    if (!e->leaves || !values) return false;
+    for (int32_t i = 0; i < g->tensor_count; i++) {
+        const pl_tensor *t = &g->tensors[i];
+        if (t->role != PL_ROLE_PARAMETER || !t->requires_grad) continue;
+        pl_value *v = &values[e->leaf_count];
+        *v = (pl_value){.sizes = t->sizes,
+                        .strides = t->strides,
+                        .dims = t->dims,
+                        .dtype = (uint8_t)t->dtype,
+                        .elements = 1};
+        for (int d = 0; d < t->dims; d++) v->elements *= t->sizes[d];
+        e->leaves[e->leaf_count++] = (pl_leaf){.tensor = i, .value = v, .reduced = true};
+    }
+    return true;
+}
+
 /* ---- events ---- */
 
 static void play(player *p, const pl_trace_event *event) {
@@ -102,8 +243,24 @@ static void play(player *p, const pl_trace_event *event) {
               : event->node >= 0   ? r->trace->graph.nodes[event->node].target
                                    : "";
     e->kind = PL_TEMPORARY;
+    bool by_row = e->phase == PL_PHASE_OPTIMIZER && p->optimizer && e->calls.on;
+    if (by_row) e->calls.on = false;
+    pl_call_begin(e);
     if (event->node >= 0 && p->rules[event->node]) p->rules[event->node](r);
     for (uint32_t i = 0; i < event->output_count; i++) pl_replay_birth(r, i, -1);
+    if (e->calls.on) {
+        if (event->node < 0)
+            note_inputs(r, event);
+        else if (e->tape->call_count == e->calls.begin)
+            note_event(r, event);
+    }
+    if (by_row) e->calls.on = true;
+}
+
+/* A phase begins. */
+static void enter(player *p, pl_phase phase) {
+    pl_mark(&p->r.e, phase);
+    if (phase == PL_PHASE_OPTIMIZER) note_optimizer(p);
 }
 
 /* Events first to end, with the marks among them. */
@@ -114,7 +271,8 @@ static void play_range(player *p, size_t first, size_t end, int step) {
     for (size_t i = first; i < end && !p->r.e.failed; i++) {
         for (; mark < t->mark_count && t->marks[mark].event <= i; mark++) {
             p->r.e.step = (uint8_t)(step >= 0 ? step : t->marks[mark].step);
-            pl_mark(&p->r.e, (pl_phase)t->marks[mark].phase);
+            p->r.e.calls.on = t->steps >= STEPS && t->marks[mark].step == t->steps - 1;
+            enter(p, (pl_phase)t->marks[mark].phase);
         }
         play(p, &t->events[i]);
     }
@@ -179,15 +337,12 @@ static void pair(player *p, const births *before, const births *last) {
     }
 }
 
-static bool made_once(const pl_trace *t, int32_t storage) {
-    return t->storages[storage].kind == PL_WEIGHTS || t->storages[storage].kind == PL_OPTIMIZER;
-}
-
 /* One more step: the events of the last, its storages born anew. */
 static void play_copy(player *p, const births *last, bool paired, size_t first, int step) {
     pl_replay *r = &p->r;
     const pl_trace *t = r->trace;
     r->e.step = (uint8_t)step;
+    r->e.calls.on = step == STEPS - 1;
     pl_mark(&r->e, PL_PHASE_INPUT);
     for (size_t i = 0; i < last->count; i++) {
         int32_t s = last->storages[i];
@@ -198,7 +353,7 @@ static void play_copy(player *p, const births *last, bool paired, size_t first, 
     for (size_t i = first; i < t->event_count && !r->e.failed; i++) {
         for (size_t m = 0; m < t->mark_count; m++)
             if (t->marks[m].event == i && t->marks[m].step == t->steps - 1)
-                pl_mark(&r->e, (pl_phase)t->marks[m].phase);
+                enter(p, (pl_phase)t->marks[m].phase);
         const pl_trace_event *event = &t->events[i];
         if (event->node != PL_TRACE_DEATH) {
             play(p, event);
@@ -223,7 +378,8 @@ static bool prepare(player *p) {
     p->birth_step = pl_arena_array(arena, t->storage_count + 1, sizeof *p->birth_step);
     p->twin = pl_arena_array(arena, t->storage_count + 1, sizeof *p->twin);
     p->rules = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *p->rules);
-    if (!p->r.blocks || !p->r.born || !p->birth_step || !p->twin || !p->rules) return false;
+    if (!p->r.blocks || !p->r.born || !p->birth_step || !p->twin || !p->rules || !find_leaves(p))
+        return false;
     for (size_t i = 0; i < t->storage_count; i++) p->birth_step[i] = p->twin[i] = -1;
     struct { /* the importer shares the names of equal operators */
         const char *target;

@@ -90,10 +90,22 @@ static void give(pl_replay *r, int32_t block) {
     pl_block_gone(&r->e, block);
 }
 
+/* A copy in another order, for the length of the call. */
+static int32_t copy_of(pl_replay *r, const pl_value *v) {
+    double bytes = (double)pl_value_bytes(v);
+    pl_call_kernels(&r->e, &(pl_call_known){.kind = PL_CALL_COPY,
+                                            .pass = pl_call_pass(&r->e),
+                                            .read = pl_call_bytes(v),
+                                            .written = bytes,
+                                            .strided = true,
+                                            .dtype = (pl_dtype)v->dtype});
+    return take(r, pl_value_bytes(v));
+}
+
 /* input.contiguous(): the copy's block, 0 where none is needed. */
 static int32_t contiguous(pl_replay *r, uint32_t i) {
     pl_value v;
-    return in(r, i, &v) && !pl_is_contiguous(&v) ? take(r, pl_value_bytes(&v)) : 0;
+    return in(r, i, &v) && !pl_is_contiguous(&v) ? copy_of(r, &v) : 0;
 }
 
 /* ---- copies alone ---- */
@@ -135,6 +147,14 @@ static void dropout(pl_replay *r) {
 
 /* ---- products ---- */
 
+/* In backward: of a parameter, or of what it was given. */
+static pl_pass gradient_pass(const pl_replay *r, uint32_t output) {
+    if (r->event->function < 0) return PL_PASS_FORWARD;
+    int32_t storage = r->trace->tensors[r->event->outputs[output]].storage;
+    return r->trace->storages[storage].kind == PL_GRADIENTS ? PL_PASS_BACKWARD_WEIGHT
+                                                            : PL_PASS_BACKWARD;
+}
+
 /* As operand_copy in op_matrix.c. */
 static int32_t operand(pl_replay *r, uint32_t i) {
     pl_value m;
@@ -144,12 +164,15 @@ static int32_t operand(pl_replay *r, uint32_t i) {
         m.strides[column] == 1 && m.strides[row] >= (m.sizes[column] > 1 ? m.sizes[column] : 1);
     bool columns =
         m.strides[row] == 1 && m.strides[column] >= (m.sizes[row] > 1 ? m.sizes[row] : 1);
-    return rows || columns ? 0 : take(r, pl_value_bytes(&m));
+    return rows || columns ? 0 : copy_of(r, &m);
 }
 
 static void product_of(pl_replay *r, uint32_t a, bool lt) {
     births(r);
     int32_t first = operand(r, a), second = operand(r, a + 1);
+    pl_value x, y, z;
+    if (in(r, a, &x) && in(r, a + 1, &y) && out_of(r, 0, &z) && x.dims >= 2 && x.dims == y.dims)
+        pl_call_product(&r->e, gradient_pass(r, 0), &x, &y, &z, lt);
     if (lt)
         pl_blas_lt(&r->e);
     else
@@ -197,6 +220,7 @@ static void reduce_over(pl_replay *r, uint32_t bits) {
                  to == PL_DT_BOOL;
     int32_t cast = reads ? 0 : take(r, x.elements * pl_dtype_size(to));
     pl_dtype kept = reads ? (pl_dtype)x.dtype : to;
+    if (out_of(r, 0, &y)) pl_call_reduce(&r->e, pl_call_pass(&r->e), &x, bits, &y);
     pl_reduce_scratch(&r->e, &x, bits, kept == PL_DT_F64 || kept == PL_DT_I64 ? 8 : 4);
     give(r, cast);
 }
@@ -254,7 +278,7 @@ static int32_t in_format(pl_replay *r, uint32_t i, bool channels_last) {
     if (!in(r, i, &v)) return 0;
     bool right = channels_last ? is_channels_last(&v) || v.dims < 4 || v.sizes[1] == 1
                                : pl_is_contiguous(&v);
-    return right ? 0 : take(r, pl_value_bytes(&v));
+    return right ? 0 : copy_of(r, &v);
 }
 
 static void convolution(pl_replay *r) {
@@ -264,6 +288,12 @@ static void convolution(pl_replay *r) {
         return;
     int32_t a = in_format(r, 0, conv.channels_last), b = in_format(r, 1, conv.channels_last);
     births(r);
+    pl_call_convolution(&r->e, PL_CONV_FORWARD, &conv, (double)w.elements, &y);
+    if (r->event->input_count > 2 && r->event->inputs[2] >= 0) /* the bias, in place */
+        pl_call_kernels(&r->e, &(pl_call_known){.read = (double)pl_value_bytes(&y),
+                                                .written = (double)pl_value_bytes(&y),
+                                                .strided = true,
+                                                .dtype = (pl_dtype)y.dtype});
     pl_conv_workspace(&r->e, &conv, PL_CONV_FORWARD);
     give(r, b);
     give(r, a);
@@ -279,14 +309,18 @@ static void convolution_backward(pl_replay *r) {
     for (uint32_t i = 0; i < 3; i++) copies[i] = in_format(r, i, conv.channels_last);
     if (has_output(r, 0)) {
         pl_replay_birth(r, 0, -1);
+        pl_call_convolution(&r->e, PL_CONV_BACKWARD_DATA, &conv, (double)w.elements, NULL);
         pl_conv_workspace(&r->e, &conv, PL_CONV_BACKWARD_DATA);
     }
     if (has_output(r, 1)) {
         pl_replay_birth(r, 1, -1);
+        pl_call_convolution(&r->e, PL_CONV_BACKWARD_WEIGHT, &conv, (double)w.elements, NULL);
         pl_conv_workspace(&r->e, &conv, PL_CONV_BACKWARD_WEIGHT);
     }
     if (has_output(r, 2)) {
         pl_replay_birth(r, 2, -1);
+        pl_value bias;
+        if (out_of(r, 2, &bias)) pl_call_reduce(&r->e, PL_PASS_BACKWARD, &g, ~2u, &bias);
         pl_reduce_scratch(&r->e, &g, ~2u, 4);
     }
     for (int i = 3; i-- > 0;) give(r, copies[i]);
@@ -308,7 +342,7 @@ static void cudnn_batch_norm_backward(pl_replay *r) {
     bool same = true, known = in(r, 0, &x) && in(r, 1, &g) && x.dims == g.dims;
     for (int i = 0; known && i < x.dims; i++)
         same &= x.sizes[i] == 1 || x.strides[i] == g.strides[i];
-    int32_t copy = same ? 0 : take(r, pl_value_bytes(&g));
+    int32_t copy = same ? 0 : copy_of(r, &g);
     births(r);
     give(r, copy);
 }
@@ -464,6 +498,7 @@ static void attention(pl_replay *r) {
             pl_scratch(&r->e, q.elements / (a.head ? a.head : 1) * a.value_head * 4);
     }
     births(r);
+    pl_call_attention(&r->e, PL_PASS_FORWARD, &a);
     if (a.backend == PL_ATTENTION_CUDNN) r->e.tape->used_cudnn = true;
     pl_scratch(&r->e, d->attention(&a, false, d->cc_major, d->cc_minor, NULL));
 }
@@ -601,11 +636,12 @@ static void recurrent(pl_replay *r) {
     bool copies;
     pl_value x;
     if (!describe_rnn(r, &rnn, &memory, &copies) || !in(r, 0, &x)) return;
-    int32_t copy = copies ? take(r, pl_value_bytes(&x)) : 0;
+    int32_t copy = copies ? copy_of(r, &x) : 0;
     for (uint32_t i = 0; i < 3; i++) pl_replay_birth(r, i, -1);
     pl_replay_birth(r, 4, memory.weights * pl_dtype_size(rnn.dtype));
     int32_t space = workspace(r, memory.forward);
     pl_replay_birth(r, 3, memory.reserve);
+    pl_call_recurrent(&r->e, PL_PASS_FORWARD, &rnn);
     give(r, space);
     give(r, copy);
 }
@@ -628,16 +664,17 @@ static void recurrent_backward(pl_replay *r) {
     for (uint32_t i = 0; i < 2; i++)
         if (in(r, states + i, &unused) && r->event->inputs[output + 2 + i] < 0)
             zeros[i] = take(r, pl_value_bytes(&unused));
-    int32_t copy = copies ? take(r, pl_value_bytes(&x)) : 0, turned = 0;
+    int32_t copy = copies ? copy_of(r, &x) : 0, turned = 0;
     if (in(r, output, &y) && in(r, output + 1, &dy) && y.dims == dy.dims) {
         for (int i = 0; i < y.dims; i++) same &= y.sizes[i] == 1 || y.strides[i] == dy.strides[i];
-        if (!same) turned = take(r, pl_value_bytes(&dy));
+        if (!same) turned = copy_of(r, &dy);
     }
     for (uint32_t i = 0; i < 3; i++) pl_replay_birth(r, i, -1);
+    pl_call_recurrent(&r->e, PL_PASS_BACKWARD, &rnn);
     give(r, workspace(r, memory.backward));
     give(r, turned);
     give(r, copy);
-    copy = copies ? take(r, pl_value_bytes(&x)) : 0;
+    copy = copies ? copy_of(r, &x) : 0;
     int32_t apart = 0;
     if (rnn.bias)
         pl_replay_birth(r, 3, flat);

@@ -146,6 +146,7 @@ static void cast_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
 pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
     if (value->dtype == dtype) return pl_hold(value);
     pl_value *cast = pl_new_like(e, value, dtype);
+    pl_call_copy(e, pl_call_pass(e), value, cast);
     pl_fn *fn = pl_dtype_is_float(dtype)
                     ? pl_fn_new(e, "ToCopyBackward0", cast_backward, 1, &value, 1)
                     : NULL;
@@ -258,6 +259,32 @@ static pl_value *run_formula(pl_eager *e, const char *formula, const pl_value *g
     return result;
 }
 
+/* The record of one argument's gradient: what its part of the string saved is read. Slots are those
+ * that save_parts took. */
+static void note_part(pl_eager *e, const pl_fn *fn, int position, const pl_value *grad) {
+    pl_call_rest rest = {.kind = (pl_call_kind)fn->work,
+                         .pass = PL_PASS_BACKWARD,
+                         .read = pl_call_bytes(grad),
+                         .like = grad,
+                         .strided = !pl_is_dense(grad),
+                         .zeroed = fn->zeroes};
+    int8_t slots[256];
+    int taken = 0;
+    memset(slots, -1, sizeof slots);
+    for (int i = 0; i < fn->edge_count; i++) {
+        const char *part = fn->edges[i].wanted ? part_of(fn->rule, (uint32_t)i) : NULL;
+        for (; part && *part && *part != ':' && *part != '|'; part++) {
+            int8_t *slot = &slots[(unsigned char)*part];
+            if (*slot < 0 && taken < fn->saved_count) *slot = (int8_t)taken++;
+            const pl_value *saved = i == position && *slot >= 0 ? fn->saved[*slot] : NULL;
+            if (!saved) continue;
+            rest.read += pl_call_bytes(saved);
+            rest.strided |= pl_call_gathers(saved, grad);
+        }
+    }
+    pl_call_end(e, &rest);
+}
+
 /* Gradients are made in the alphabetical order of the arguments' names, as the generated code does.
  */
 void pl_rule_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
@@ -279,7 +306,10 @@ void pl_rule_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) 
         int i = order[k];
         const char *part = fn->edges[i].wanted ? part_of(backward, (uint32_t)i) : NULL;
         const char *formula = part ? strchr(part, ':') : NULL;
-        if (formula) out[i] = run_formula(e, formula + 1, grads[0], &fn->edges[i], grads[0]);
+        if (!formula) continue;
+        out[i] = run_formula(e, formula + 1, grads[0], &fn->edges[i], grads[0]);
+        if (e->calls.on && e->calls.tensors && count > 1 && !fn->kernels)
+            note_part(e, fn, i, grads[0]);
     }
 }
 
@@ -340,10 +370,11 @@ void pl_fn_in_place(pl_eager *e, pl_fn *fn, const pl_value *self) {
     if (base->refs > 0 && base->leaf < 0) pl_fn_output(fn, base, 1);
 }
 
-/* Saves what the wanted parts name, each once, in the order of the letters' first use. */
-static void save_parts(pl_eager *e, pl_fn *fn, const char *backward, pl_value *const *args,
+/* Saves what the wanted parts name, each once, in the order of the letters' first use. Whether
+ * something that the operator computes was among it. */
+static bool save_parts(pl_eager *e, pl_fn *fn, const char *backward, pl_value *const *args,
                        uint32_t arg_count, pl_value *result, pl_value *extra) {
-    bool saved[256] = {false};
+    bool saved[256] = {false}, computed = false;
     for (uint32_t i = 0; i < arg_count; i++) {
         const char *part = fn->edges[i].wanted ? part_of(backward, i) : NULL;
         for (; part && *part && *part != ':' && *part != '|'; part++) {
@@ -354,9 +385,11 @@ static void save_parts(pl_eager *e, pl_fn *fn, const char *backward, pl_value *c
                                                                           : NULL;
             if (!value || saved[letter]) continue;
             saved[letter] = true;
+            computed |= letter == 'r' || letter == 'x';
             pl_save(e, fn, value);
         }
     }
+    return computed;
 }
 
 static pl_value *cast_arg(pl_eager *e, pl_value *value, pl_cast_rule how, pl_dtype widest) {
@@ -379,6 +412,7 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
     for (uint32_t i = count; i-- > 0;) args[i] = cast_arg(e, pl_arg_at(e, node, i), how, widest);
 
     bool in_place = pl_operator_in_place(node->target);
+    size_t mark = pl_call_mark(e);
     const char *forward = op->forward ? op->forward : "o";
     /* pools and what else returns places: the type of the input, whatever random samples they are
      * given */
@@ -427,7 +461,7 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
         fn->rule = op->backward;
         for (uint32_t i = 0; i < count; i++)
             if (!part_of(op->backward, i)) pl_fn_cut(fn, (int)i);
-        save_parts(e, fn, op->backward, args, count, result, extra);
+        if (!save_parts(e, fn, op->backward, args, count, result, extra)) pl_call_saved(e, mark);
         if (in_place && args[0]) pl_fn_in_place(e, fn, args[0]);
         pl_fn_output(fn, result, 0);
     }
@@ -448,13 +482,18 @@ pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_v
     pl_value *args[2] = {a, b};
     const pl_value *wide = b && (b->dims > a->dims || b->elements > a->elements) ? b : a;
     pl_dtype dtype = b ? pl_promote(a->dtype, b->dtype) : (pl_dtype)a->dtype;
+    size_t mark = pl_call_mark(e);
     pl_value *result = pl_new_like(e, wide, dtype);
+    pl_call_pointwise(e, PL_PASS_FORWARD, a, b, result);
     pl_fn *fn = pl_fn_new(e, name, pl_rule_backward, 2, args, 1);
     if (fn) {
         fn->rule = backward;
+        fn->work = PL_CALL_POINTWISE;
+        fn->kernels = 0;
+        fn->zeroes = false;
         for (int i = 0; i < 2; i++)
             if (!part_of(backward, (uint32_t)i)) pl_fn_cut(fn, i);
-        save_parts(e, fn, backward, args, 2, result, NULL);
+        if (!save_parts(e, fn, backward, args, 2, result, NULL)) pl_call_saved(e, mark);
         pl_fn_output(fn, result, 0);
     }
     return result;
@@ -476,16 +515,80 @@ static void note_unknown(pl_eager *e, const char *target) {
     tape->unknown[tape->unknown_count++] = target;
 }
 
+/* Whether the kernel of a reduction keeps the innermost dimension of what it reads. */
+static bool keeps_innermost(const pl_node *node, const pl_value *in, const pl_value *out) {
+    if (in->dims == 0 || out->elements == 1) return false;
+    int last = in->dims - 1;
+    if (out->dims == in->dims) return out->sizes[last] == in->sizes[last];
+    const pl_arg *dim = pl_node_arg(node, "dim");
+    uint32_t count = !dim ? 0 : dim->kind == PL_ARG_INTS ? dim->count : dim->kind == PL_ARG_INT;
+    for (uint32_t i = 0; i < count; i++)
+        if (pl_wrap_dim(dim->kind == PL_ARG_INTS ? dim->ints[i] : dim->i, in->dims) == last)
+            return false;
+    return count > 0;
+}
+
+/* What the node was given and made, for the record of its kernels. A gather reads of its table what
+ * it writes, and the indices; what fills reads nothing. */
+static pl_call_rest rest_of(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    pl_call_rest rest = {.kind = op ? op->work : PL_CALL_POINTWISE,
+                         .launches = op ? op->kernels[0] : 0};
+    const pl_value *out =
+        node->output_count && node->outputs[0] >= 0 ? e->env[node->outputs[0]] : NULL;
+    rest.like = out;
+    if (out && pl_operator_in_place(node->target)) rest.in_place_bytes = pl_call_bytes(out);
+    if (rest.kind == PL_CALL_FILL) return rest;
+    bool gathers = rest.kind == PL_CALL_GATHER;
+    for (uint32_t i = 0; i < node->arg_count; i++) {
+        const pl_arg *arg = &node->args[i];
+        uint32_t count = arg->kind == PL_ARG_TENSOR    ? 1
+                         : arg->kind == PL_ARG_TENSORS ? arg->count
+                                                       : 0;
+        for (uint32_t k = 0; k < count; k++) {
+            int32_t id = arg->kind == PL_ARG_TENSOR ? arg->tensor : arg->list[k];
+            const pl_value *in = id >= 0 ? e->env[id] : NULL;
+            if (!in || (gathers && pl_dtype_is_float(in->dtype))) continue;
+            rest.read += pl_call_bytes(in);
+            if (gathers && in->elements > rest.rows) rest.rows = in->elements;
+            if (!out) continue;
+            if (rest.kind == PL_CALL_COPY && arg->kind == PL_ARG_TENSORS)
+                rest.strided |= !pl_is_contiguous(in); /* joins */
+            else
+                rest.strided |= pl_call_gathers(in, out);
+            if (i > 0 || rest.kind != PL_CALL_REDUCE) continue;
+            rest.rows = out->elements;
+            rest.columns = out->elements ? in->elements / out->elements : 0;
+        }
+    }
+    if (gathers && out) {
+        rest.read += (double)pl_value_bytes(out);
+        rest.columns = rest.rows ? out->elements / rest.rows : 0;
+    }
+    const pl_value *first = rest.kind == PL_CALL_REDUCE ? pl_arg_at(e, node, 0) : NULL;
+    if (first && out) rest.strided = keeps_innermost(node, first, out);
+    return rest;
+}
+
 void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
     bool grad_enabled = e->grad_enabled;
     if (node->no_grad) e->grad_enabled = false;
     e->what = node->target;
+    e->work = op ? (uint8_t)op->work : PL_CALL_POINTWISE;
+    e->kernels = op ? op->kernels[1] : 0;
+    e->zeroes = op && op->zeroes;
+    pl_call_begin(e);
     if (op) {
         (op->run ? op->run : pl_run_by_rule)(e, node, op);
     } else {
         note_unknown(e, node->target);
         if (strncmp(node->target, "higher_order.", 13) == 0) e->tape->hidden_branches = true;
         pl_run_unknown(e, node, NULL);
+    }
+    bool said = e->tape->call_count > e->calls.begin;
+    if (e->calls.on && (e->calls.tensors || !said)) {
+        pl_call_rest rest = {.kind = PL_CALL_VIEW};
+        if (e->calls.tensors || pl_operator_in_place(node->target)) rest = rest_of(e, node, op);
+        pl_call_end(e, &rest);
     }
     e->grad_enabled = grad_enabled;
 }

@@ -176,6 +176,15 @@ static pl_loss loss_of(const pl_graph *g, pl_loss asked) {
     return out >= 0 && g->tensors[out].dims == 0 ? PL_LOSS_OWN : PL_LOSS_CE;
 }
 
+/* From memory that is not pinned: the host waits, unless it is so little that the driver keeps it.
+ */
+static void note_transfer(pl_eager *e, const pl_value *to) {
+    enum { KEPT_BYTES = 65536 };
+    pl_call_begin(e);
+    pl_call_move(e, PL_CALL_TRANSFER, PL_PASS_FORWARD, (double)pl_value_bytes(to), 0, to);
+    if (pl_value_bytes(to) > KEPT_BYTES) pl_call_waits(e);
+}
+
 /* Copies of the batch on the device. Floating-point inputs arrive as float32 and are then cast to
  * low weights. */
 static void take_inputs(pl_trainer *t) {
@@ -189,8 +198,11 @@ static void take_inputs(pl_trainer *t) {
         bool floating = in->dtype == PL_DT_F32 || pl_dtype_is_half(in->dtype);
         e->env[g->inputs[i]] =
             pl_new(e, floating ? PL_DT_F32 : in->dtype, in->dims, in->sizes, NULL);
+        note_transfer(e, e->env[g->inputs[i]]);
     }
     int32_t out = main_output(g);
+    e->work = PL_CALL_POINTWISE;
+    e->kernels = 0;
     if (out >= 0 && (t->loss == PL_LOSS_CE || t->loss == PL_LOSS_MSE)) {
         const pl_tensor *logits = &g->tensors[out];
         if (t->loss == PL_LOSS_MSE) {
@@ -203,6 +215,7 @@ static void take_inputs(pl_trainer *t) {
                 if (i != classes) count *= logits->sizes[i];
             t->target = pl_new_flat(e, PL_DT_I64, count);
         }
+        note_transfer(e, t->target);
     }
     for (int32_t i = 0; i < g->input_count; i++) {
         pl_value **in = &e->env[g->inputs[i]];
@@ -260,7 +273,10 @@ static pl_value *scale_loss(pl_trainer *t, pl_value *loss) {
         pl_block_new(e, 4);
         pl_block_new(e, 4);
     }
-    return pl_pointwise(e, "MulBackward0", ":n", loss, NULL);
+    pl_call_begin(e);
+    pl_value *scaled = pl_pointwise(e, "MulBackward0", ":n", loss, NULL);
+    pl_call_end(e, &(pl_call_rest){.like = scaled});
+    return scaled;
 }
 
 static void unscale_gradients(pl_trainer *t) {
@@ -271,6 +287,27 @@ static void unscale_gradients(pl_trainer *t) {
     pl_block_gone(e, wide);
     t->found_inf = pl_block_new(e, 4);
     pl_block_gone(e, single);
+    /* The scale's inverse (two casts, a division), zeros, one pass over the gradients, then
+     * found_inf.item(); fused optimizers are told of it instead, and count its steps back. */
+    e->what = "GradScaler";
+    bool fused = strstr(t->optimizer->name, "fused") != NULL;
+    pl_call_begin(e);
+    pl_call_kernels(e, &(pl_call_known){.launches = 3, .read = 20, .written = 20});
+    pl_call_move(e, PL_CALL_FILL, PL_PASS_FORWARD, 0, 4, NULL);
+    pl_optimizer_note(e, fused ? "111 s" : "111");
+    if (!fused) {
+        pl_call_host(e, "GradScaler", 1);
+        pl_call_waits(e);
+    }
+}
+
+/* scaler.update() */
+static void update_scale(pl_trainer *t) {
+    pl_eager *e = &t->e;
+    if (t->job->precision != PL_AMP_FP16) return;
+    e->what = "GradScaler";
+    pl_call_begin(e);
+    pl_call_move(e, PL_CALL_POINTWISE, PL_PASS_FORWARD, 12, 8, NULL);
 }
 
 static void release_step(pl_trainer *t, pl_value *loss, pl_value *scaled) {
@@ -302,6 +339,10 @@ static void add_note(pl_trainer *t, const char *note) {
 static void run_step(pl_trainer *t, int step) {
     pl_eager *e = &t->e;
     e->step = (uint8_t)step;
+    e->calls.on = step == t->job->steps - 1;
+    e->calls.module = -1;
+    /* a node is called in forward, its function in backward, and both make views */
+    pl_call_reserve(e, 3 * (size_t)e->graph->node_count + 2 * (size_t)e->leaf_count + 64);
     pl_mark(e, PL_PHASE_INPUT);
     for (int32_t i = 0; i < e->leaf_count; i++) { /* zero_grad(set_to_none=True) */
         pl_drop(e, e->leaves[i].grad);
@@ -322,7 +363,13 @@ static void run_step(pl_trainer *t, int step) {
         e->fn_count = 0;
         run_forward(t);
         if (t->parallel) pl_parallel_forward_done(t);
+        e->what = "loss";
+        e->work = PL_CALL_POINTWISE;
+        e->kernels = 0;
+        e->zeroes = false;
+        pl_call_begin(e);
         loss = make_loss(t);
+        pl_call_end(e, &(pl_call_rest){.kind = PL_CALL_POINTWISE, .like = loss});
         end_autocast(e);
         e->autocast = 0;
         if (t->trains && step == 0 && pass == 0 && !(loss && loss->needs_grad))
@@ -338,6 +385,7 @@ static void run_step(pl_trainer *t, int step) {
         e->node = -1;
         unscale_gradients(t);
         pl_optimizer_step(e, t->optimizer, step == 0);
+        update_scale(t);
         pl_block_gone(e, t->found_inf);
         t->found_inf = 0;
     }
