@@ -1,0 +1,40 @@
+/* host: what the host needs to issue one record of a step: Python, the dispatcher, autograd, the
+ * launch. Small jobs are bound by it. */
+#ifndef PL_DEVICE_HOST_H
+#define PL_DEVICE_HOST_H
+
+#include "tape/call.h"
+
+/* The terms of the host's time: it is the sum of count times price over them. */
+typedef enum pl_host_term {
+    PL_HOST_FORWARD,          /* an operator */
+    PL_HOST_FORWARD_LAUNCH,   /* a kernel of one */
+    PL_HOST_MODULE,           /* a module entered */
+    PL_HOST_RECURRENT,        /* a layer and direction of one of cuDNN's recurrent networks */
+    PL_HOST_RECURRENT_LAUNCH, /* a kernel of one */
+    PL_HOST_BACKWARD,         /* an autograd function */
+    PL_HOST_BACKWARD_LAUNCH,
+    PL_HOST_GRADIENT,       /* a parameter's AccumulateGrad */
+    PL_HOST_HOOK,           /* a tensor saved inside a checkpointed block, by Python */
+    PL_HOST_FOREACH,        /* an optimizer's foreach operator */
+    PL_HOST_FOREACH_TENSOR, /* a parameter in one */
+    PL_HOST_FOREACH_LAUNCH,
+    PL_HOST_SINGLE_LAUNCH, /* optimizers that go parameter by parameter */
+    PL_HOST_TRANSFER,      /* a copy to the card, beside its bytes */
+    PL_HOST_STEP,          /* once a step */
+    PL_HOST_TERMS
+} pl_host_term;
+
+const char *pl_host_term_name(pl_host_term term);
+
+/* How often each term occurs in a record. */
+void pl_host_count(const pl_call *call, double counts[PL_HOST_TERMS]);
+/* Microseconds on the host that was measured. */
+double pl_host_us(const pl_call *call);
+double pl_host_step_us(void); /* once a step */
+/* A copy of so many bytes from memory that is not pinned, microseconds; gbps 0: PL_HOST_COPY_GBPS.
+ */
+double pl_host_transfer_us(double bytes, double gbps);
+#define PL_HOST_COPY_GBPS 20.0
+
+#endif
