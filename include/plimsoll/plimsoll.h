@@ -104,7 +104,7 @@ typedef struct pl_model_info {
     const char *name;          /* from the file's name */
     const char *torch_version; /* "" where the file does not say */
     int64_t parameters, trainable, parameter_bytes, buffer_bytes;
-    int64_t operators; /* PL_UNKNOWN: the file has only counts of layers */
+    int64_t operators;  /* PL_UNKNOWN: the file has only counts of layers */
     int64_t batch, seq; /* as exported (symbols: their hints); PL_UNKNOWN where not found */
     const pl_symbol *symbols;
     size_t symbol_count;
@@ -148,9 +148,14 @@ typedef struct pl_job {
     bool parallel_mixed;       /* default false: fsdp2's bf16 parameters with fp32 reduction */
     const char *gpu;           /* default "h200": a row of the catalogue */
     const char *estimator;     /* default "hybrid"; pl_estimator_at lists them */
-    const struct pl_weights *weights; /* default NULL: those in the library; else of this estimator */
-    bool want_timeline;        /* default false: fill report->timeline */
-    bool want_alive;           /* default false: fill report->alive */
+    const struct pl_weights
+        *weights;       /* default NULL: those in the library; else of this estimator */
+    bool want_timeline; /* default false: fill report->timeline */
+    bool want_alive;    /* default false: fill report->alive */
+    bool want_times;    /* default false: fill report->times */
+    double host_speed;  /* default 1: the host's speed, that of the measured one being 1 */
+    double copy_gbps;   /* default 20: copies of the batch to the card, GB/s, while the step
+                           waits; INFINITY: ready when it begins (pinned, fetched ahead) */
 } pl_job;
 
 void pl_job_default(pl_job *job);
@@ -271,6 +276,52 @@ typedef struct pl_alive {
     const char *operator_name, *module, *tensor;
 } pl_alive;
 
+/* A prediction and where the truth lies in report->time_coverage of cases; NAN: not known. */
+typedef struct pl_figure {
+    double value, low, high;
+} pl_figure;
+
+/* Shares of a step, in percent, as NVML and DCGM have them. */
+typedef enum pl_counter {
+    PL_SMACT,  /* multiprocessors with a warp on them */
+    PL_SMOCC,  /* warps on them, of those they could hold */
+    PL_DRAMA,  /* memory interface in use */
+    PL_TENSOR, /* tensor cores in use */
+    PL_COUNTERS
+} pl_counter;
+
+const char *pl_counter_name(pl_counter counter); /* "smact", ... as in the JSON */
+
+/* Which of paper 3's bins are meant: they differ by family. */
+typedef enum pl_family {
+    PL_FAMILY_MLP,
+    PL_FAMILY_CNN,
+    PL_FAMILY_TRANSFORMER,
+    PL_FAMILY_RNN,
+    PL_FAMILIES
+} pl_family;
+
+const char *pl_family_name(pl_family family); /* "mlp", "cnn", "transformer", "rnn" */
+
+typedef enum pl_level { PL_LEVEL_LOW, PL_LEVEL_MEDIUM, PL_LEVEL_HIGH, PL_LEVELS } pl_level;
+
+const char *pl_level_name(pl_level level); /* "low", ...; NULL for PL_LEVELS: not known */
+/* The bin of a value in percent; PL_LEVELS for NAN and for counters without bins (tensor). */
+pl_level pl_level_of(pl_family family, pl_counter counter, double value);
+/* The bin of a prediction: high already where a quarter of the way from its value to its high
+ * reaches the edge, since a busy job taken for a quiet one costs more than the other way round. */
+pl_level pl_level_predicted(pl_family family, pl_counter counter, const pl_figure *figure);
+
+/* Part of a step: one operator of one module in one phase. */
+typedef struct pl_time {
+    const char *module, *operator_name; /* "" for what belongs to none */
+    pl_phase phase;
+    int64_t calls, launches; /* operators run; kernels */
+    double device_ms;        /* kernels' time */
+    double host_ms;          /* the host's, for issuing them */
+    double flops, bytes;     /* computed; read and written */
+} pl_time;
+
 typedef struct pl_report {
     const pl_gpu *gpu;
     const char *estimator;
@@ -282,7 +333,20 @@ typedef struct pl_report {
     int64_t overhead_bytes;                    /* context, kernels, handles */
     int64_t breakdown[PL_KINDS];               /* of the peak instant; adds up to peak_bytes */
     pl_phase peak_phase;                       /* PL_PHASES: not known */
-    double flops_per_step, flop_rate;          /* floating-point operations; a second */
+    /* Floating-point operations a step as PyTorch's FlopCounterMode counts them (products,
+     * convolutions, attention), and a second. */
+    double flops_per_step, flop_rate;
+    double flops[PL_PHASES]; /* all of them, recurrent layers and elementwise work too, by phase */
+    double moved_bytes;      /* read and written by kernels, a step */
+    double launches;         /* kernels a step */
+    pl_figure step_ms;
+    double device_ms, host_ms;       /* sum of the kernels' times; the host's for issuing them */
+    bool host_bound;                 /* the step waits for the host more than for the card */
+    pl_figure counters[PL_COUNTERS]; /* percent */
+    double time_coverage;            /* of step_ms's and the counters' intervals */
+    pl_family family;                /* PL_FAMILIES: not known */
+    const pl_time *times;            /* longest first; NULL unless asked for */
+    size_t time_count;
     int peak_step;
     const char *peak_operator, *peak_module;
     bool fits;          /* high_bytes (peak_bytes where it is unknown) <= pl_gpu_usable */
@@ -322,6 +386,48 @@ typedef struct pl_fit {
 pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *job, int64_t most,
                        pl_error *err);
 
+/* How two processes share a card. */
+typedef enum pl_sharing {
+    PL_SLICES, /* the driver's default: one process after the other, in time slices */
+    PL_MPS,    /* NVIDIA's multi-process service: kernels of both at once */
+    PL_SHARINGS
+} pl_sharing;
+
+const char *pl_sharing_name(pl_sharing sharing); /* "slices", "mps" */
+bool pl_sharing_parse(const char *name, pl_sharing *out);
+
+/* What collocation must know of a job: of a report, or of one written with `estimate --json`. NAN
+ * and PL_UNKNOWN: not known. */
+typedef struct pl_demand {
+    char name[128], gpu[64];
+    int64_t peak_bytes, high_bytes, overhead_bytes;
+    double step_ms, device_ms, host_ms, launches;
+    double counters[PL_COUNTERS];
+    bool calibrated; /* false: of a card that was not measured */
+} pl_demand;
+
+void pl_demand_of(pl_demand *out, const pl_report *report, const pl_model *model);
+/* The JSON of an estimate. PL_INPUT: no such thing, or a key is missing (err: file, place). */
+pl_status pl_demand_open(pl_demand *out, const char *path, pl_error *err);
+
+typedef struct pl_pair {
+    pl_sharing sharing;
+    int64_t needed_bytes, usable_bytes; /* both highs, contexts counted twice */
+    bool fits;
+    pl_figure slowdown[2]; /* step time together over step time alone */
+    double coverage;       /* of the slowdowns' intervals */
+    /* Work done a second together, over one after the other: the sum of both 1 / slowdown. 1: as
+     * good, 2: as if each had the card to itself. */
+    pl_figure gain;
+    bool worth_it;      /* fits, and gain.value is above 1 by more than its doubt or 5 % */
+    const char *advice; /* one plain sentence; static */
+    bool calibrated;
+} pl_pair;
+
+/* Demands on the same card; PL_USAGE where they are not, PL_INPUT where one lacks its times. */
+pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, const pl_gpu *gpu,
+                       pl_sharing sharing, pl_error *err);
+
 /* ---- measured jobs ---- */
 
 /* Jobs that ran and what they took: ground truth (JSON lines) or GPUMemNet's CSV, plain or xz, told
@@ -329,11 +435,14 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *job, in
 typedef struct pl_jobs pl_jobs;
 
 typedef struct pl_jobs_settings {
-    const char *graphs; /* default NULL: none. Folder of graphs: ID.pt2 or ID.json, also .xz */
-    bool described;     /* default false. Models as the jobs' own records describe them (a config, a
-                           layer spec), in place of graphs */
-    const char *gpu;    /* default "h200": the card the jobs ran on */
-    int threads;        /* default 0: one a core */
+    const char *graphs; /* default NULL: none. Folder of graphs: ID.pt2 or ID.json, also .xz; of a
+                           job that is another with another batch, the other's ID does too */
+    const char *const *more_graphs; /* default NULL: none. Folders looked through after graphs */
+    size_t more_graph_count;
+    bool described;  /* default false. Models as the jobs' own records describe them (a config, a
+                        layer spec); graphs, where given too, are for jobs without such */
+    const char *gpu; /* default "h200": the card the jobs ran on */
+    int threads;     /* default 0: one a core */
     /* Called after each graph, by one thread at a time; default NULL. */
     void (*progress)(size_t done, size_t total, void *context);
     void *progress_context;
@@ -346,8 +455,8 @@ void pl_jobs_settings_default(pl_jobs_settings *settings);
 pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_count,
                        const pl_jobs_settings *settings, pl_error *err);
 size_t pl_jobs_count(const pl_jobs *jobs);
-/* Jobs of which no layer is known, neither by a graph nor by their record: learned estimators see all
- * but nothing of them. */
+/* Jobs of which no layer is known, neither by a graph nor by their record: learned estimators see
+ * all but nothing of them. */
 size_t pl_jobs_without_layers(const pl_jobs *jobs);
 /* Bins as their publications had them: 1,000 MiB for GPUMemNet's MLPs, 8,000 MiB for others. */
 int64_t pl_jobs_bin_bytes(const pl_jobs *jobs);
@@ -366,7 +475,7 @@ bool pl_split_parse(const char *name, pl_split *out); /* "none", "row", "model",
 /* ---- training ---- */
 
 typedef struct pl_train_point {
-    int epoch, epochs; /* from 1; boosting: trees */
+    int epoch, epochs;             /* from 1; boosting: trees */
     double train_loss, valid_loss; /* NAN where not known */
 } pl_train_point;
 
@@ -398,14 +507,16 @@ typedef struct pl_trial {
     const char *model;      /* what PL_SPLIT_MODEL keeps together */
     int64_t measured_bytes; /* peak_reserved + overhead; CSV: as nvidia-smi showed it */
     int64_t measured_allocated, measured_reserved, measured_overhead; /* PL_UNKNOWN in a CSV */
-    bool has_graph;   /* the folder holds the job's graph */
-    pl_status status; /* PL_MISSING: no graph, and the estimator needs one */
+    bool has_graph;      /* the folder holds the job's graph */
+    pl_status status;    /* PL_MISSING: no graph, and the estimator needs one */
     const char *message; /* why there is no estimate; "" with PL_OK */
     /* With PL_OK only; PL_UNKNOWN and NAN where the estimator does not say. */
     int64_t peak_bytes, low_bytes, high_bytes, allocated_bytes, reserved_bytes, overhead_bytes;
     double coverage;
-    double measured, predicted; /* in the target's unit: bytes, GFLOP, GFLOP/s; NAN: none */
-    int fold;           /* in which it was kept apart; -1: no split */
+    double measured,
+        predicted; /* in the target's unit: bytes, GFLOP, GFLOP/s, ms, percent; NAN: none */
+    double predicted_low, predicted_high; /* its interval; NAN: none */
+    int fold;                             /* in which it was kept apart; -1: no split */
     double elapsed_us; /* of the estimate alone, graph and counts there already */
 } pl_trial;
 
@@ -423,14 +534,15 @@ typedef struct pl_evaluation {
 
 typedef struct pl_evaluate_settings {
     const char *estimator; /* default: pl_job_default's */
-    const char *target;    /* default "memory"; "flops" and "flop-rate": of estimators trained on it */
+    const char *target;    /* default "memory"; "flops", "flop-rate", "step_ms", "smact", "smocc",
+                              "drama", "tensor": of estimators that predict it */
     const pl_weights *weights; /* default NULL: the library's, or with a split trained anew */
-    pl_split split;        /* default PL_SPLIT_NONE; estimators that do not learn ignore it */
-    int folds;             /* default 5; families: as many as there are */
-    const char *options;   /* default "": behind the estimator's own, for training */
-    uint64_t seed;         /* default 1: of the folds and of training */
-    int64_t bin_bytes;     /* default 0: pl_jobs_bin_bytes; of classifiers and their strata */
-    int threads;           /* default 0: one a core */
+    pl_split split;            /* default PL_SPLIT_NONE; estimators that do not learn ignore it */
+    int folds;                 /* default 5; families: as many as there are */
+    const char *options;       /* default "": behind the estimator's own, for training */
+    uint64_t seed;             /* default 1: of the folds and of training */
+    int64_t bin_bytes;         /* default 0: pl_jobs_bin_bytes; of classifiers and their strata */
+    int threads;               /* default 0: one a core */
     /* Called after each job or epoch, by one thread at a time; default NULL. */
     void (*progress)(size_t done, size_t total, void *context);
     void *progress_context;
@@ -444,18 +556,24 @@ pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,
                       const pl_evaluate_settings *settings, pl_error *err);
 void pl_evaluation_close(pl_evaluation **evaluation);
 
-/* Trials summed up. Errors are relative to what was measured; MSE to R2 are of megabytes (10^6
- * bytes), or of the target's unit. NAN where there is nothing to say. */
+/* Trials summed up. Errors are relative to what was measured; of counters, which are percent, they
+ * are differences (0.03: three points). MSE to R2 are of megabytes (10^6 bytes), or of the target's
+ * unit. NAN where there is nothing to say. */
 typedef struct pl_scores {
-    size_t jobs;                      /* with an estimate and a measurement */
-    double mse, rmse, mae, mape, r2;  /* mape in percent */
-    double median, mean, p90;         /* of |error|, shares */
-    double too_low;                   /* share of jobs more than 5 % too low */
-    double above_high, width, exact;  /* share above high; median (high - low) / peak; share exact */
-    double accuracy, precision, recall, f1; /* in bins; the last three weighted by the classes */
+    size_t jobs;                          /* with an estimate and a measurement */
+    double mse, rmse, mae, mape, r2;      /* mape in percent */
+    double median, mean, p90;             /* of |error|, shares */
+    double within_1, within_5, within_15; /* share of jobs with |error| up to 1, 5, 15 % */
+    double inside;                        /* share of jobs with an interval that are inside it */
+    double too_low;                       /* share of jobs more than 5 % too low */
+    double above_high, width, exact; /* share above high; median (high - low) / peak; share exact */
+    /* In bins of memory; of counters in paper 3's, by the jobs' families. The last three are
+     * weighted by the classes. */
+    double accuracy, precision, recall, f1;
+    double high_recall; /* of counters: recall of the class high */
     double macro_f1;
-    double below_diagonal;            /* share put into a bin below the true one */
-    double elapsed_us;                /* median */
+    double below_diagonal; /* share put into a bin below the true one */
+    double elapsed_us;     /* median */
 } pl_scores;
 
 /* keep: which trials count; NULL: all. false: out of memory. */
@@ -463,7 +581,8 @@ bool pl_evaluation_score(pl_scores *out, const pl_evaluation *evaluation, int64_
                          bool (*keep)(const pl_trial *trial, const void *context),
                          const void *context);
 /* Rows the truth, columns the prediction: counts[classes * classes], malloc'ed, bins from the
- * lowest that occurs (*first) on. NULL: out of memory, or nothing to count. */
+ * lowest that occurs (*first) on; of counters the three levels. NULL: out of memory, or nothing to
+ * count. */
 uint64_t *pl_evaluation_confusion(const pl_evaluation *evaluation, int64_t bin_bytes,
                                   size_t *classes, int64_t *first);
 

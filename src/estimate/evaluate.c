@@ -6,6 +6,7 @@
  * is scores.c's. */
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,10 +69,10 @@ static void take(evaluation *e, pl_trial *t, const pl_report *report) {
     t->reserved_bytes = report->reserved_bytes;
     t->overhead_bytes = report->overhead_bytes;
     t->coverage = report->coverage;
-    t->predicted = e->target == pl_target_find("memory")
-                       ? (report->peak_bytes >= 0 ? (double)report->peak_bytes : NAN)
-                   : e->target == pl_target_find("flops") ? report->flops_per_step / 1e9
-                                                          : report->flop_rate / 1e9;
+    pl_figure said = e->target->said(report);
+    t->predicted = said.value;
+    t->predicted_low = said.low;
+    t->predicted_high = said.high;
 }
 
 static pl_status ask(evaluation *e, const pl_measured *item, pl_trial *t, pl_error *err) {
@@ -98,6 +99,9 @@ static pl_status ask(evaluation *e, const pl_measured *item, pl_trial *t, pl_err
         t->elapsed_us = (double)(pl_now_ns() - begin) / 1e3;
     }
     if (status == PL_OK) take(e, t, report);
+    if (status == PL_OK && !isfinite(t->predicted))
+        status = pl_fail(err, PL_MISSING, NULL, -1, "%s says nothing of %s here",
+                         e->estimator->info.name, e->target->name);
     pl_report_close(&report);
     if (owned) pl_graph_close(&graph);
     pl_model_close(&model);
@@ -212,6 +216,14 @@ static pl_status run_split(evaluation *e, const size_t *rows, size_t count, pl_e
     return status;
 }
 
+/* Whether the estimator's weights have to do with the target: simulations count operations,
+ * whatever else they have learnt. */
+static bool learns(const evaluation *e) {
+    const pl_method *method = e->estimator->method;
+    bool counted = e->target->guess && strcmp(e->target->name, "memory") != 0;
+    return method && (method->compute || !counted);
+}
+
 static pl_status run(evaluation *e, pl_error *err) {
     const pl_evaluate_settings *s = e->settings;
     size_t count = 0;
@@ -222,7 +234,7 @@ static pl_status run(evaluation *e, pl_error *err) {
         e->trials[i] = item->facts;
         pl_trial *t = &e->trials[i];
         t->measured = e->target->measured(item);
-        t->predicted = t->coverage = NAN;
+        t->predicted = t->predicted_low = t->predicted_high = t->coverage = NAN;
         t->peak_bytes = t->low_bytes = t->high_bytes = PL_UNKNOWN;
         t->allocated_bytes = t->reserved_bytes = t->overhead_bytes = PL_UNKNOWN;
         t->message = e->errors[i].message;
@@ -239,7 +251,7 @@ static pl_status run(evaluation *e, pl_error *err) {
     }
     e->total = count;
     pl_status status = PL_OK;
-    if (e->estimator->method && s->split != PL_SPLIT_NONE && !s->weights) {
+    if (learns(e) && s->split != PL_SPLIT_NONE && !s->weights) {
         status = count ? run_split(e, rows, count, err)
                        : pl_fail(err, PL_INPUT, NULL, -1, "no job that %s can learn from",
                                  e->estimator->info.name);
@@ -250,7 +262,7 @@ static pl_status run(evaluation *e, pl_error *err) {
             !pl_weights_part(e->weights, e->target->name))
             status = pl_fail(err, PL_USAGE, "--target", -1, "these weights of %s learnt %s, not %s",
                              e->estimator->info.name, e->weights->info.target, e->target->name);
-        e->open.seen = e->estimator->method != NULL;
+        e->open.seen = learns(e);
         e->open.split = PL_SPLIT_NONE;
         e->rows = rows;
         if (status == PL_OK) pl_jobs_each(count, s->threads, estimate, e);
@@ -262,12 +274,13 @@ static pl_status run(evaluation *e, pl_error *err) {
 /* What is in sample where it does not look so. */
 static const char *remark_on(const evaluation *e) {
     const char *name = e->estimator->info.name;
-    if (strcmp(name, "sim") == 0)
+    bool memory = strcmp(e->target->name, "memory") == 0;
+    if (memory && strcmp(name, "sim") == 0)
         return "sim does not learn here, but its tree of cuDNN's workspaces was fitted on layers "
                "of the "
                "ground truth and of data/h200: its figures for CNNs of these are better than for "
                "others";
-    if (strcmp(name, "hybrid") == 0 && e->open.folds && e->jobs->convs.count == 0)
+    if (memory && strcmp(name, "hybrid") == 0 && e->open.folds && e->jobs->convs.count == 0)
         return "hybrid was given no measured convolutions (data/h200/convs*.jsonl.xz among the "
                "jobs): "
                "its workspaces are sim's";
@@ -280,6 +293,13 @@ static const char *remark_on(const evaluation *e) {
 
 /* ---- opening and closing ---- */
 
+static void name_targets(char *out, size_t size) {
+    size_t used = 0;
+    for (size_t i = 0; pl_target_at(i) && used < size; i++)
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", pl_target_at(i)->name);
+}
+
 static pl_status check(const pl_evaluate_settings *settings, const pl_estimator **estimator,
                        const pl_target **target, pl_error *err) {
     pl_job job;
@@ -290,13 +310,21 @@ static pl_status check(const pl_evaluate_settings *settings, const pl_estimator 
         return pl_fail(err, PL_USAGE, "--estimator", -1,
                        "no estimator \"%s\"; `plimsoll estimators` lists them", name);
     *target = pl_target_find(settings->target ? settings->target : "memory");
-    if (!*target)
+    if (!*target) {
+        char names[256];
+        name_targets(names, sizeof names);
+        return pl_fail(err, PL_USAGE, "--target", -1, "no target \"%s\"; there are %s",
+                       settings->target, names);
+    }
+    /* Simulations know the operators, and so all of it; what learns knows what it can learn. */
+    bool compute = (*estimator)->method && (*estimator)->method->compute && (*target)->guess;
+    if (strcmp((*target)->name, "memory") == 0 || compute ||
+        (*estimator)->info.kind == PL_SIMULATION)
+        return PL_OK;
+    if ((*estimator)->method && (*estimator)->method->compute)
         return pl_fail(err, PL_USAGE, "--target", -1,
-                       "no target \"%s\"; there are memory, flops and flop-rate", settings->target);
-    bool compute = (*estimator)->method && (*estimator)->method->compute;
-    if (strcmp((*target)->name, "memory") != 0 && !compute)
-        return pl_fail(err, PL_USAGE, "--target", -1, "%s estimates memory alone", name);
-    return PL_OK;
+                       "%s estimates memory and floating-point operations alone", name);
+    return pl_fail(err, PL_USAGE, "--target", -1, "%s estimates memory alone", name);
 }
 
 pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,

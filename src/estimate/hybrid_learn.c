@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimate/usage.h"
 #include "learn/folds.h"
 #include "learn/metrics.h"
 
@@ -321,10 +322,24 @@ static void tell(const pl_lesson *lesson, int epoch, int epochs) {
     lesson->settings->progress(&point, lesson->settings->progress_context);
 }
 
+/* Of time and use: all of its targets, whichever is asked for. */
+static pl_status learn_usage(pl_weights **out, const pl_lesson *lesson, pl_error *err) {
+    pl_weights *weights = pl_weights_new();
+    pl_status status = weights ? pl_usage_learn(weights, lesson, err) : no_memory(err);
+    if (status != PL_OK) pl_weights_close(&weights);
+    *out = weights;
+    return status;
+}
+
 pl_status pl_hybrid_learn(pl_weights **out, const pl_lesson *lesson, pl_error *err) {
     *out = NULL;
+    for (int i = 0; lesson->target && i < PL_USAGE_TARGETS; i++)
+        if (strcmp(lesson->target, pl_usage_target_names[i]) == 0)
+            return learn_usage(out, lesson, err);
     if (lesson->target && strcmp(lesson->target, "memory") != 0)
-        return pl_fail(err, PL_USAGE, "--target", -1, "hybrid learns memory alone");
+        return pl_fail(err, PL_USAGE, "--target", -1,
+                       "hybrid learns memory, and step_ms with the counters; not %s",
+                       lesson->target);
     bool forest = lesson->jobs->convs.count > 0;
     int steps = forest ? FOLDS + 3 : 2, done = 0;
     school s;

@@ -16,7 +16,9 @@ void pl_job_default(pl_job *job) {
                     .world = 1,
                     .stage = 3,
                     .gpu = "h200",
-                    .estimator = "hybrid"};
+                    .estimator = "hybrid",
+                    .host_speed = 1,
+                    .copy_gbps = 20};
 }
 
 static const char *const precisions[] = {"as-exported", "fp32",     "tf32",    "bf16",

@@ -79,29 +79,72 @@ static pl_status open_described(pl_model **out, const pl_measured *item, pl_erro
                                 &settings, err);
 }
 
-pl_status pl_jobs_graph(pl_model **out, const pl_jobs *jobs, const pl_measured *item,
-                        pl_error *err) {
+/* The file of the graph `name` in the first folder that has it; false: none has. */
+static bool find_graph(char path[4096], bool *packed, const pl_jobs *jobs, const char *name) {
     static const struct {
         const char *ending;
         bool packed;
     } forms[] = {{".pt2", false}, {".json", false}, {".pt2.xz", true}, {".json.xz", true}};
+    for (size_t i = 0; i < jobs->graph_count; i++)
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+            int length = snprintf(path, 4096, "%s/%s%s", jobs->graphs[i], name, forms[k].ending);
+            *packed = forms[k].packed;
+            if (length > 0 && length < 4096 && access(path, F_OK) == 0) return true;
+        }
+    return false;
+}
+
+pl_status pl_jobs_graph(pl_model **out, const pl_jobs *jobs, const pl_measured *item,
+                        pl_error *err) {
+    char path[4096], *bytes;
+    bool packed;
+    size_t size;
     *out = NULL;
-    if (jobs->described) return open_described(out, item, err);
+    if (item->described) return open_described(out, item, err);
+    if (!item->graph || !find_graph(path, &packed, jobs, item->graph))
+        return pl_fail(err, PL_MISSING, item->facts.id, -1, "no graph");
+    if (!packed) return pl_model_open(out, path, NULL, err);
+    pl_status status = pl_packed_read(&bytes, &size, path, graph_limit, err);
+    if (status == PL_OK) status = pl_model_open_memory(out, bytes, size, item->facts.id, NULL, err);
+    free(bytes);
+    return status;
+}
+
+/* Which graph is the job's, and the sizes it is asked for. A graph of its own was exported with
+ * them; another job's has another batch. */
+static void choose_graph(const pl_jobs *jobs, pl_measured *item) {
     char path[4096];
-    for (size_t k = 0; jobs->graphs && k < sizeof forms / sizeof *forms; k++) {
-        int length =
-            snprintf(path, sizeof path, "%s/%s%s", jobs->graphs, item->facts.id, forms[k].ending);
-        if (length < 0 || (size_t)length >= sizeof path || access(path, F_OK) != 0) continue;
-        if (!forms[k].packed) return pl_model_open(out, path, NULL, err);
-        char *bytes;
-        size_t size;
-        pl_status status = pl_packed_read(&bytes, &size, path, graph_limit, err);
-        if (status == PL_OK)
-            status = pl_model_open_memory(out, bytes, size, item->facts.id, NULL, err);
-        free(bytes);
+    bool packed;
+    item->described = false;
+    item->job.train = NULL;
+    item->job.batch = item->job.seq = PL_UNKNOWN;
+    if (find_graph(path, &packed, jobs, item->facts.id)) {
+        item->graph = item->facts.id;
+    } else if (item->of && find_graph(path, &packed, jobs, item->of)) {
+        item->graph = item->of;
+        item->job.batch = item->profile.job.batch;
+    }
+}
+
+/* Described, where that is wanted and can be; else by a graph. What is wrong with a description is
+ * told where there is no graph either. */
+static pl_status open_first(pl_model **out, const pl_jobs *jobs, pl_measured *item, pl_error *err) {
+    if (jobs->described) { /* built for the sizes it ran with */
+        item->described = true;
+        item->job.batch = item->profile.job.batch;
+        item->job.train = item->train;
+        item->job.seq = item->no_sequence ? PL_UNKNOWN : item->profile.job.seq;
+        pl_status status = open_described(out, item, err);
+        if (status == PL_OK || jobs->graph_count == 0) return status;
+        pl_job described = item->job;
+        choose_graph(jobs, item);
+        if (item->graph) return pl_jobs_graph(out, jobs, item, err);
+        item->job = described;
+        item->described = true;
         return status;
     }
-    return pl_fail(err, PL_MISSING, item->facts.id, -1, "no graph");
+    choose_graph(jobs, item);
+    return pl_jobs_graph(out, jobs, item, err);
 }
 
 typedef struct reading {
@@ -133,7 +176,7 @@ static void read_graph(void *context, size_t index) {
     reading *r = context;
     pl_measured *item = &r->jobs->items[index];
     pl_model *model = NULL;
-    item->graph_status = pl_jobs_graph(&model, r->jobs, item, &item->graph_error);
+    item->graph_status = open_first(&model, r->jobs, item, &item->graph_error);
     pl_graph *g = NULL;
     bool owned = false;
     int64_t batch, seq;
@@ -176,6 +219,7 @@ static pl_measured *new_item(pl_jobs *jobs, const pl_jobs_settings *settings) {
                           .graph_status = PL_MISSING,
                           .flops_per_step = NAN,
                           .step_ms = NAN};
+    for (int c = 0; c < PL_COUNTERS; c++) item->counters[c] = NAN;
     pl_job_default(&item->job);
     item->job.gpu = settings->gpu ? pl_gpu_find(settings->gpu)->name : NULL; /* outlives settings */
     item->profile = (pl_profile){.parameters = PL_UNKNOWN,
@@ -206,12 +250,7 @@ static pl_status read_lines(pl_jobs *jobs, const char *path, const char *bytes, 
             if (!new_item(jobs, settings)) return no_memory(err);
             pl_status status = pl_record_read(jobs, path, bytes + from, length, from, err);
             if (status != PL_OK) return status;
-            pl_measured *item = &jobs->items[jobs->count++];
-            if (jobs->described) { /* built for the sizes it ran with */
-                item->job.batch = item->profile.job.batch;
-                item->job.train = item->train;
-                item->job.seq = item->no_sequence ? PL_UNKNOWN : item->profile.job.seq;
-            }
+            jobs->count++;
         }
         from += length + 1;
     }
@@ -335,11 +374,26 @@ static bool number_groups(pl_jobs *jobs) {
 
 /* ---- opening and closing ---- */
 
+/* The folders of graphs, checked and copied. */
+static pl_status take_folders(pl_jobs *jobs, const pl_jobs_settings *settings, pl_error *err) {
+    struct stat folder;
+    size_t more = settings->more_graphs ? settings->more_graph_count : 0;
+    jobs->graphs = pl_arena_array(jobs->arena, more + 1, sizeof *jobs->graphs);
+    for (size_t i = 0; jobs->graphs && i <= more; i++) {
+        const char *name = i == 0 ? settings->graphs : settings->more_graphs[i - 1];
+        if (!name) continue;
+        if (stat(name, &folder) != 0 || !S_ISDIR(folder.st_mode))
+            return pl_fail(err, PL_INPUT, name, -1, "no such folder");
+        jobs->graphs[jobs->graph_count] = pl_arena_string(jobs->arena, name, strlen(name));
+        if (!jobs->graphs[jobs->graph_count++]) return no_memory(err);
+    }
+    return jobs->graphs ? PL_OK : no_memory(err);
+}
+
 static pl_status read_all(pl_jobs *jobs, const char *const *paths, size_t path_count,
                           const pl_jobs_settings *settings, pl_error *err) {
-    struct stat folder;
-    if (settings->graphs && (stat(settings->graphs, &folder) != 0 || !S_ISDIR(folder.st_mode)))
-        return pl_fail(err, PL_INPUT, settings->graphs, -1, "no such folder");
+    pl_status folders = take_folders(jobs, settings, err);
+    if (folders != PL_OK) return folders;
     if (settings->gpu && !pl_gpu_find(settings->gpu))
         return pl_fail(err, PL_USAGE, "--gpu", -1,
                        "no card \"%s\" in the catalogue; `plimsoll gpus` lists it", settings->gpu);
@@ -350,11 +404,9 @@ static pl_status read_all(pl_jobs *jobs, const char *const *paths, size_t path_c
     }
     if (jobs->count == 0) return pl_fail(err, PL_INPUT, NULL, -1, "no measured jobs were given");
     if (!number_groups(jobs)) return no_memory(err);
-    if (!settings->graphs && !settings->described) return PL_OK;
-    const char *graphs = settings->graphs ? settings->graphs : "";
-    jobs->graphs = pl_arena_string(jobs->arena, graphs, strlen(graphs));
+    if (jobs->graph_count == 0 && !settings->described) return PL_OK;
     reading r = {.jobs = jobs, .settings = settings};
-    if (!jobs->graphs || pthread_mutex_init(&r.lock, NULL) != 0) return no_memory(err);
+    if (pthread_mutex_init(&r.lock, NULL) != 0) return no_memory(err);
     pl_jobs_each(jobs->count, settings->threads, read_graph, &r);
     pthread_mutex_destroy(&r.lock);
     return r.failed ? no_memory(err) : PL_OK;

@@ -11,20 +11,25 @@ typedef struct pl_measured {
     pl_job job;
     pl_profile profile;             /* of its graph where there is one, else of its record */
     double flops_per_step, step_ms; /* NAN: not measured */
+    double counters[PL_COUNTERS];   /* percent; NAN likewise */
     uint32_t model, family;         /* numbers of its groups, from 0 */
     /* What the record itself says of the model: a Hugging Face config, or a layer spec; NULL:
      * nothing that can be built. task: of a config, NULL: as it says. */
     const char *description, *task;
     const char *train; /* as pl_job's, for the description; graphs have it in them. NULL: all */
     bool no_sequence;  /* images and sounds, whatever the record's seq */
+    const char *of;    /* id of the job that this is with another batch; NULL: none */
+    const char *graph; /* name of its graph: its id or `of`; NULL: none */
+    bool described;    /* its model is built from the description */
     pl_status graph_status; /* of reading the graph: PL_MISSING where there is none */
     pl_error graph_error;
 } pl_measured;
 
 struct pl_jobs {
     pl_arena *arena;
-    const char *graphs; /* NULL: none */
-    bool described;     /* models are built from the records' descriptions, not read from graphs */
+    const char **graphs; /* folders, in the order they are looked through */
+    size_t graph_count;
+    bool described; /* models are built from the records' descriptions where these say enough */
     pl_measured *items;
     size_t count, capacity;
     pl_convs convs;   /* of files that have convolutions in place of jobs */

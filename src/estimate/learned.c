@@ -43,16 +43,68 @@ static double flop_rate_of(const pl_measured *item) {
                : NAN;
 }
 
+static double step_ms_of(const pl_measured *item) {
+    return item->step_ms > 0 ? item->step_ms : NAN;
+}
+static double smact_of(const pl_measured *item) {
+    return item->counters[PL_SMACT];
+}
+static double smocc_of(const pl_measured *item) {
+    return item->counters[PL_SMOCC];
+}
+static double drama_of(const pl_measured *item) {
+    return item->counters[PL_DRAMA];
+}
+static double tensor_of(const pl_measured *item) {
+    return item->counters[PL_TENSOR];
+}
+
+static pl_figure memory_said(const pl_report *r) {
+    return (pl_figure){r->peak_bytes >= 0 ? (double)r->peak_bytes : NAN,
+                       r->low_bytes >= 0 ? (double)r->low_bytes : NAN,
+                       r->high_bytes >= 0 ? (double)r->high_bytes : NAN};
+}
+static pl_figure flops_said(const pl_report *r) {
+    return (pl_figure){r->flops_per_step / 1e9, NAN, NAN};
+}
+static pl_figure flop_rate_said(const pl_report *r) {
+    return (pl_figure){pl_report_flop_rate(r) / 1e9, NAN, NAN};
+}
+static pl_figure step_ms_said(const pl_report *r) {
+    return r->step_ms;
+}
+static pl_figure smact_said(const pl_report *r) {
+    return r->counters[PL_SMACT];
+}
+static pl_figure smocc_said(const pl_report *r) {
+    return r->counters[PL_SMOCC];
+}
+static pl_figure drama_said(const pl_report *r) {
+    return r->counters[PL_DRAMA];
+}
+static pl_figure tensor_said(const pl_report *r) {
+    return r->counters[PL_TENSOR];
+}
+
 static double guess_flops(const pl_profile *profile) {
     return pl_profile_guess_flops(profile) / 1e9;
 }
 
 static const pl_target targets[] = {
-    {"memory", "bytes", memory_of, pl_profile_guess_bytes},
-    {"flops", "GFLOP", flops_of, guess_flops},
-    {"flop-rate", "GFLOP/s", flop_rate_of, guess_flops},
+    {"memory", "bytes", memory_of, memory_said, pl_profile_guess_bytes, PL_COUNTERS},
+    {"flops", "GFLOP", flops_of, flops_said, guess_flops, PL_COUNTERS},
+    {"flop-rate", "GFLOP/s", flop_rate_of, flop_rate_said, guess_flops, PL_COUNTERS},
+    {"step_ms", "ms", step_ms_of, step_ms_said, NULL, PL_COUNTERS},
+    {"smact", "percent", smact_of, smact_said, NULL, PL_SMACT},
+    {"smocc", "percent", smocc_of, smocc_said, NULL, PL_SMOCC},
+    {"drama", "percent", drama_of, drama_said, NULL, PL_DRAMA},
+    {"tensor", "percent", tensor_of, tensor_said, NULL, PL_TENSOR},
 };
 enum { TARGETS = sizeof targets / sizeof *targets };
+
+const pl_target *pl_target_at(size_t index) {
+    return index < TARGETS ? &targets[index] : NULL;
+}
 
 const pl_target *pl_target_find(const char *name) {
     for (size_t i = 0; i < TARGETS; i++)
@@ -370,15 +422,20 @@ pl_status pl_learn(pl_weights **out, const pl_lesson *lesson, pl_error *err) {
     *out = NULL;
     const pl_method *method = lesson->estimator->method;
     if (method->learn) return method->learn(out, lesson, err);
-    if (lesson->target && !pl_target_find(lesson->target))
+    const pl_target *wanted = lesson->target ? pl_target_find(lesson->target) : NULL;
+    if (lesson->target && !wanted)
         return pl_fail(err, PL_USAGE, "--target", -1,
                        "no target \"%s\"; there are memory, flops and flop-rate", lesson->target);
+    if (wanted && !wanted->guess && method->compute)
+        return pl_fail(err, PL_USAGE, "--target", -1, "%s learns memory, flops and flop-rate alone",
+                       lesson->estimator->info.name);
     if (lesson->target && strcmp(lesson->target, "memory") != 0 && !method->compute)
         return pl_fail(err, PL_USAGE, "--target", -1, "%s learns memory alone",
                        lesson->estimator->info.name);
     pl_weights *weights = pl_weights_new();
     pl_status status = weights ? PL_OK : no_memory(err);
     for (size_t t = 0; status == PL_OK && t < (method->compute ? TARGETS : 1); t++) {
+        if (!targets[t].guess) continue;
         if (lesson->target ? strcmp(lesson->target, targets[t].name) != 0
                            : t > 0 && !worth_learning(lesson, &targets[t]))
             continue;
@@ -431,7 +488,8 @@ pl_status pl_predict(pl_prediction *out, const pl_trained *trained, const pl_met
         read_bins(out, trained, numbers);
     } else if (status == PL_OK) {
         const pl_target *target = pl_target_find(trained->target);
-        double value = (double)numbers[0] + (target ? log2(target->guess(profile)) : 0);
+        double value =
+            (double)numbers[0] + (target && target->guess ? log2(target->guess(profile)) : 0);
         out->value = exp2(value);
         if (trained->above > trained->below) {
             out->low = exp2(value + (double)trained->below);

@@ -13,8 +13,13 @@ typedef struct pl_target {
     const char *name;                            /* "memory" */
     const char *unit;                            /* of a figure: "bytes" */
     double (*measured)(const pl_measured *item); /* NAN: not known */
-    double (*guess)(const pl_profile *profile);  /* what learners learn the truth's ratio to */
+    pl_figure (*said)(const pl_report *report);  /* what an estimate says of it; NAN: nothing */
+    double (*guess)(const pl_profile *profile);  /* what learners learn the truth's ratio to; NULL:
+                                                    none learns it */
+    pl_counter counter;                          /* percent, and its classes; else PL_COUNTERS */
 } pl_target;
+
+const pl_target *pl_target_at(size_t index); /* NULL past the end */
 
 const pl_target *pl_target_find(const char *name); /* NULL: none */
 

@@ -1,9 +1,10 @@
 /* record: a line of ground truth, {"job": {...}, "result": {...}} (docs/formats.md).
  *
  * Of the job, how it was trained; of the result, peak_allocated, peak_reserved and overhead in
- * bytes, flops_per_step and step_ms, params, and layers: [type, output elements a sample,
- * parameters] of every leaf module. Memory or times must be there. Batch and
- * sequence are the record's; a graph was exported with them. */
+ * bytes, flops_per_step and step_ms, the counters (percent), params, and layers: [type, output
+ * elements a sample, parameters] of every leaf module. Memory, times or counters must be there,
+ * unless the line has an error in place of a result: nothing was measured then. Batch and sequence
+ * are the record's; a graph was exported with them. */
 #include "core/checked.h"
 #include "estimate/jobs.h"
 #include "import/json.h"
@@ -52,6 +53,26 @@ static void read_bytes(reader *r, int64_t *out) {
     const char *at = r->json.at;
     if (pl_json_int(&r->json, out, NULL) && *out < 0)
         pl_json_fail_at(&r->json, at, "bytes, from 0 on");
+}
+
+/* A number; null leaves it as it is. */
+static void read_real(reader *r, double *out) {
+    if (pl_json_peek(&r->json) == 'n')
+        pl_json_null(&r->json);
+    else
+        pl_json_number(&r->json, out);
+}
+
+/* A number from least to most. */
+static void read_within(reader *r, double *out, double least, double most, const char *expected) {
+    double number = NAN;
+    const char *at = r->json.at;
+    read_real(r, &number);
+    if (r->json.failure || isnan(number)) return;
+    if (number >= least && number <= most)
+        *out = number;
+    else
+        pl_json_fail_at(&r->json, at, expected);
 }
 
 static void read_parallel(reader *r, pl_job *job) {
@@ -175,6 +196,11 @@ static void read_layers(reader *r, pl_measured *i) {
     i->profile.layer_count = count;
 }
 
+/* An id names a graph's file: nothing that leads out of the folder. */
+static bool names_file(const char *id) {
+    return id[0] && id[0] != '.' && !strchr(id, '/');
+}
+
 static void read_job(reader *r, pl_measured *i) {
     pl_json_text key;
     pl_job *job = &i->job;
@@ -219,6 +245,12 @@ static void read_job(reader *r, pl_measured *i) {
             read_text(r, &job->alloc_conf);
         else if (PL_JSON_IS(&key, "parallel"))
             read_parallel(r, job);
+        else if (PL_JSON_IS(&key, "of"))
+            read_text(r, &i->of);
+        else if (PL_JSON_IS(&key, "copy_gbps"))
+            read_within(r, &job->copy_gbps, 0.1, 1000, "a copy_gbps from 0.1 to 1000");
+        else if (PL_JSON_IS(&key, "host_speed"))
+            read_within(r, &job->host_speed, 0.1, 10, "a host_speed from 0.1 to 10");
         else
             pl_json_skip(&r->json);
     }
@@ -231,9 +263,15 @@ static void read_job(reader *r, pl_measured *i) {
         pl_json_fail_at(&r->json, at, "a precision that is known");
     else if (strcmp(loss, "auto") != 0 && !pl_loss_parse(loss, &job->loss))
         pl_json_fail_at(&r->json, at, "a loss that is known");
-    /* The id names a file: nothing that leads out of the folder. */
-    else if (!trial->id[0] || trial->id[0] == '.' || strchr(trial->id, '/'))
+    else if (!names_file(trial->id) || (i->of && !names_file(i->of)))
         pl_json_fail_at(&r->json, at, "a job with an id that can name a file");
+}
+
+/* The counter of a key; PL_COUNTERS: none. */
+static pl_counter counter_of(const pl_json_text *key) {
+    pl_counter c = 0;
+    while (c < PL_COUNTERS && !pl_json_is(key, pl_counter_name(c), strlen(pl_counter_name(c)))) c++;
+    return c;
 }
 
 static void read_result(reader *r, pl_measured *i) {
@@ -241,16 +279,19 @@ static void read_result(reader *r, pl_measured *i) {
     pl_json_text key;
     if (!pl_json_object(&r->json)) return;
     while (pl_json_key(&r->json, &key)) {
-        if (PL_JSON_IS(&key, "peak_allocated"))
+        pl_counter counter = counter_of(&key);
+        if (counter < PL_COUNTERS)
+            read_within(r, &i->counters[counter], 0, 100, "a share from 0 to 100");
+        else if (PL_JSON_IS(&key, "peak_allocated"))
             read_bytes(r, &trial->measured_allocated);
         else if (PL_JSON_IS(&key, "peak_reserved"))
             read_bytes(r, &trial->measured_reserved);
         else if (PL_JSON_IS(&key, "overhead"))
             read_bytes(r, &trial->measured_overhead);
         else if (PL_JSON_IS(&key, "flops_per_step"))
-            pl_json_number(&r->json, &i->flops_per_step);
+            read_real(r, &i->flops_per_step);
         else if (PL_JSON_IS(&key, "step_ms"))
-            pl_json_number(&r->json, &i->step_ms);
+            read_real(r, &i->step_ms);
         else if (PL_JSON_IS(&key, "params"))
             read_bytes(r, &i->profile.parameters);
         else if (PL_JSON_IS(&key, "trainable"))
@@ -269,7 +310,7 @@ static void read_result(reader *r, pl_measured *i) {
 /* The reader ends on its failure, if any. */
 static void read_line(reader *r, pl_measured *i) {
     pl_json_text key;
-    bool job = false;
+    bool job = false, result = false, failed = false;
     if (!pl_json_object(&r->json)) return;
     while (pl_json_key(&r->json, &key)) {
         if (PL_JSON_IS(&key, "job")) {
@@ -277,7 +318,9 @@ static void read_line(reader *r, pl_measured *i) {
             job = true;
         } else if (PL_JSON_IS(&key, "result")) {
             read_result(r, i);
+            result = true;
         } else {
+            failed |= PL_JSON_IS(&key, "error");
             pl_json_skip(&r->json);
         }
     }
@@ -286,9 +329,12 @@ static void read_line(reader *r, pl_measured *i) {
     if (r->json.failure) return;
     bool memory =
         t->measured_allocated >= 0 && t->measured_reserved >= 0 && t->measured_overhead >= 0;
+    bool counted = false;
+    for (int c = 0; c < PL_COUNTERS; c++) counted |= !isnan(i->counters[c]);
     if (!job)
         pl_json_fail(&r->json, "a member \"job\" in the line before");
-    else if (!memory && isnan(i->step_ms) && isnan(i->flops_per_step))
+    else if (!memory && !counted && isnan(i->step_ms) && isnan(i->flops_per_step) &&
+             (result || !failed))
         pl_json_fail(&r->json, "peak_allocated, peak_reserved and overhead in the line's result, "
                                "or flops_per_step and step_ms");
     else if (memory && !pl_add_i64(t->measured_reserved, t->measured_overhead, &t->measured_bytes))

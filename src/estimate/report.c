@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ typedef struct full_report {
     pl_arena *arena;
     const char *warnings[MOST_WARNINGS];
     int64_t trainable; /* PL_UNKNOWN: as the model says */
+    float *signals;    /* pl_usage's; NULL: no walk */
 } full_report;
 
 pl_report *pl_report_new(size_t limit) {
@@ -33,6 +35,7 @@ pl_report *pl_report_new(size_t limit) {
     }
     full->arena = arena;
     full->trainable = PL_UNKNOWN;
+    const pl_figure unknown = {NAN, NAN, NAN};
     full->report = (pl_report){.peak_bytes = PL_UNKNOWN,
                                .low_bytes = PL_UNKNOWN,
                                .high_bytes = PL_UNKNOWN,
@@ -42,6 +45,13 @@ pl_report *pl_report_new(size_t limit) {
                                .overhead_bytes = PL_UNKNOWN,
                                .flops_per_step = NAN,
                                .flop_rate = NAN,
+                               .moved_bytes = NAN,
+                               .launches = NAN,
+                               .step_ms = unknown,
+                               .device_ms = NAN,
+                               .host_ms = NAN,
+                               .time_coverage = NAN,
+                               .family = PL_FAMILIES,
                                .peak_phase = PL_PHASES,
                                .peak_step = PL_UNKNOWN,
                                .retries = PL_UNKNOWN,
@@ -50,11 +60,17 @@ pl_report *pl_report_new(size_t limit) {
                                .seq = PL_UNKNOWN,
                                .warnings = full->warnings};
     for (int kind = 0; kind < PL_KINDS; kind++) full->report.breakdown[kind] = PL_UNKNOWN;
+    for (int phase = 0; phase < PL_PHASES; phase++) full->report.flops[phase] = NAN;
+    for (int c = 0; c < PL_COUNTERS; c++) full->report.counters[c] = unknown;
     return &full->report;
 }
 
 void pl_report_trains(pl_report *report, int64_t trainable) {
     ((full_report *)report)->trainable = trainable;
+}
+
+float **pl_report_signals(pl_report *report) {
+    return &((full_report *)report)->signals;
 }
 
 bool pl_report_warn(pl_report *report, const char *text) {
@@ -87,12 +103,16 @@ static void put_number(pl_text *w, const char *key, int64_t value) {
         pl_text_format(w, "%" PRId64, value);
 }
 
+/* Whole numbers as such up to where a double is exact; else six digits, which are more than is
+ * known: 0.95 must not become 0.94999999999999996. */
 static void put_real(pl_text *w, const char *key, double value) {
     pl_text_add(w, key);
-    if (isfinite(value))
-        pl_text_format(w, "%.4g", value);
-    else
+    if (!isfinite(value))
         pl_text_add(w, "null");
+    else if (fabs(value) < 9007199254740992.0 && value == floor(value))
+        pl_text_format(w, "%.0f", value == 0 ? 0 : value);
+    else
+        pl_text_format(w, "%.6g", value);
 }
 
 static void put_strings(pl_text *w, const char *const *strings, size_t count) {
@@ -128,11 +148,7 @@ static void put_memory(pl_text *w, const pl_report *report) {
     put_number(w, "\"memory\":{\"peak_bytes\":", report->peak_bytes);
     put_number(w, ",\"low_bytes\":", report->low_bytes);
     put_number(w, ",\"high_bytes\":", report->high_bytes);
-    /* Two decimals are more than is known of it; 0.95 must not become 0.94999999999999996. */
-    if (isfinite(report->coverage))
-        pl_text_format(w, ",\"coverage\":%.4g", report->coverage);
-    else
-        pl_text_add(w, ",\"coverage\":null");
+    put_real(w, ",\"coverage\":", report->coverage);
     put_number(w, ",\"allocated_bytes\":", report->allocated_bytes);
     put_number(w, ",\"reserved_bytes\":", report->reserved_bytes);
     put_number(w, ",\"overhead_bytes\":", report->overhead_bytes);
@@ -152,6 +168,66 @@ static void put_memory(pl_text *w, const pl_report *report) {
     pl_text_add(w, "}}");
 }
 
+double pl_report_flop_rate(const pl_report *report) {
+    if (isfinite(report->flop_rate) || !(report->step_ms.value > 0)) return report->flop_rate;
+    return report->flops_per_step / (report->step_ms.value / 1e3);
+}
+
+static void put_compute(pl_text *w, const pl_report *report) {
+    static const pl_phase phases[] = {PL_PHASE_FORWARD, PL_PHASE_BACKWARD, PL_PHASE_OPTIMIZER};
+    put_real(w, "\"compute\":{\"flops_per_step\":", report->flops_per_step);
+    put_real(w, ",\"flops_per_s\":", pl_report_flop_rate(report));
+    put_real(w, ",\"step_ms\":", report->step_ms.value);
+    put_real(w, ",\"step_ms_low\":", report->step_ms.low);
+    put_real(w, ",\"step_ms_high\":", report->step_ms.high);
+    put_real(w, ",\"device_ms\":", report->device_ms);
+    put_real(w, ",\"host_ms\":", report->host_ms);
+    bool known = isfinite(report->device_ms) && isfinite(report->host_ms);
+    pl_text_add(w, ",\"bound\":");
+    pl_text_string(w, !known ? NULL : report->host_bound ? "host" : "device");
+    put_real(w, ",\"launches\":", report->launches);
+    put_real(w, ",\"moved_bytes\":", report->moved_bytes);
+    pl_text_add(w, ",\"flops\":{");
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        if (i) pl_text_add(w, ",");
+        pl_text_string(w, pl_phase_name(phases[i]));
+        put_real(w, ":", report->flops[phases[i]]);
+    }
+    pl_text_add(w, "}}");
+}
+
+/* A counter's value, low or high, by the place of that in pl_figure. */
+static void put_counters(pl_text *w, const pl_report *report, size_t offset) {
+    for (int c = 0; c < PL_COUNTERS; c++) {
+        double value;
+        memcpy(&value, (const char *)&report->counters[c] + offset, sizeof value);
+        if (c) pl_text_add(w, ",");
+        pl_text_string(w, pl_counter_name((pl_counter)c));
+        put_real(w, ":", value);
+    }
+}
+
+static void put_utilization(pl_text *w, const pl_report *report) {
+    pl_text_add(w, "\"utilization\":{");
+    put_counters(w, report, offsetof(pl_figure, value));
+    pl_text_add(w, ",\"low\":{");
+    put_counters(w, report, offsetof(pl_figure, low));
+    pl_text_add(w, "},\"high\":{");
+    put_counters(w, report, offsetof(pl_figure, high));
+    pl_text_add(w, "},\"levels\":{");
+    for (int c = 0; c < PL_COUNTERS; c++) {
+        pl_level level = pl_level_predicted(report->family, (pl_counter)c, &report->counters[c]);
+        if (c) pl_text_add(w, ",");
+        pl_text_string(w, pl_counter_name((pl_counter)c));
+        pl_text_add(w, ":");
+        pl_text_string(w, pl_level_name(level));
+    }
+    pl_text_add(w, "},\"family\":");
+    pl_text_string(w, pl_family_name(report->family));
+    put_real(w, ",\"coverage\":", report->time_coverage);
+    pl_text_add(w, "}");
+}
+
 const char *pl_report_json(pl_report *report, const pl_model *model) {
     pl_text w = {.arena = pl_report_arena(report)};
     pl_text_add(&w, "{\"schema\":1,");
@@ -169,10 +245,10 @@ const char *pl_report_json(pl_report *report, const pl_model *model) {
                    boolean(report->out_of_memory));
     put_number(&w, ",\"retries\":", report->retries);
     put_number(&w, ",\"events\":", report->events);
-    put_real(&w, ",\"compute\":{\"flops_per_step\":", report->flops_per_step);
-    put_real(&w, ",\"flops_per_s\":", report->flop_rate);
-    pl_text_add(&w, ",\"step_ms\":null}");
-    pl_text_add(&w, ",\"utilization\":{\"smact\":null,\"smocc\":null,\"drama\":null}");
+    pl_text_add(&w, ",");
+    put_compute(&w, report);
+    pl_text_add(&w, ",");
+    put_utilization(&w, report);
     put_number(&w, ",\"elapsed_us\":", report->elapsed_us);
     pl_text_add(&w, ",\"warnings\":");
     put_strings(&w, report->warnings, report->warning_count);

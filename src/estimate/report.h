@@ -14,7 +14,14 @@ pl_arena *pl_report_arena(pl_report *report);
 /* Parameters that train, where fine-tuning makes them others than the model's. */
 void pl_report_trains(pl_report *report, int64_t trainable);
 
+/* What the walk of a step says of it in numbers (usage.h), for corrections; NULL: there was none.
+ */
+float **pl_report_signals(pl_report *report);
+
 /* A remark into report->warnings, copied; past 16 they are dropped. false: out of memory. */
 bool pl_report_warn(pl_report *report, const char *text);
+
+/* Floating-point operations a second: as predicted, else those of a step over its time; NAN. */
+double pl_report_flop_rate(const pl_report *report);
 
 #endif

@@ -1,14 +1,21 @@
 /* scores: trials summed up, as the papers print them and as users ask: how far off, how often too
- * low, in which bin. */
+ * low, in which bin. Memory has bins of bytes, counters paper 3's classes (levels.c) by the family
+ * of each job; counters near 0 have no relative error worth the name, and are scored by
+ * differences. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/error.h"
+#include "estimate/learned.h"
 #include "learn/metrics.h"
 
 static bool counts(const pl_trial *t) {
-    return t->status == PL_OK && isfinite(t->measured) && t->measured > 0 && isfinite(t->predicted);
+    return t->status == PL_OK && isfinite(t->measured) && isfinite(t->predicted);
+}
+
+static pl_counter counter_of(const pl_evaluation *e) {
+    const pl_target *target = pl_target_find(e->target);
+    return target ? target->counter : PL_COUNTERS;
 }
 
 static double median_of(double *values, size_t count) {
@@ -90,21 +97,61 @@ static uint64_t *confusion_of(const bins *b) {
     return table;
 }
 
+/* The family of a job's record; PL_FAMILIES: none of those with bins. */
+static pl_family family_of(const pl_trial *t) {
+    pl_family f = 0;
+    while (f < PL_FAMILIES && strcmp(pl_family_name(f), t->family) != 0) f++;
+    return f;
+}
+
+/* The levels as classes; no class where no job has one. */
+static bool levels_open(bins *b, const pl_evaluation *e, pl_counter counter,
+                        bool (*keep)(const pl_trial *, const void *), const void *context) {
+    *b = (bins){0};
+    b->truth = malloc((e->count + 1) * sizeof *b->truth);
+    b->predicted = malloc((e->count + 1) * sizeof *b->predicted);
+    if (!b->truth || !b->predicted) return false;
+    for (size_t i = 0; i < e->count; i++) {
+        const pl_trial *t = &e->trials[i];
+        if (!counts(t) || (keep && !keep(t, context))) continue;
+        pl_level truth = pl_level_of(family_of(t), counter, t->measured),
+                 predicted = pl_level_predicted(
+                     family_of(t), counter,
+                     &(pl_figure){t->predicted, t->predicted_low, t->predicted_high});
+        if (truth >= PL_LEVELS) continue;
+        b->truth[b->count] = (int32_t)truth;
+        b->predicted[b->count++] = (int32_t)predicted;
+    }
+    if (b->count) b->classes = PL_LEVELS;
+    return true;
+}
+
 uint64_t *pl_evaluation_confusion(const pl_evaluation *evaluation, int64_t bin_bytes,
                                   size_t *classes, int64_t *first) {
     bins b;
-    uint64_t *table =
-        bins_open(&b, evaluation, bin_bytes, true, NULL, NULL) ? confusion_of(&b) : NULL;
+    pl_counter counter = counter_of(evaluation);
+    bool ok = counter < PL_COUNTERS ? levels_open(&b, evaluation, counter, NULL, NULL)
+                                    : bins_open(&b, evaluation, bin_bytes, true, NULL, NULL);
+    uint64_t *table = ok ? confusion_of(&b) : NULL;
     *classes = table ? b.classes : 0;
     *first = table ? b.first : 0;
     bins_close(&b);
     return table;
 }
 
+/* NAN: no job is of that class. */
+static double recall_of(const uint64_t *table, size_t classes, size_t class) {
+    uint64_t truths = 0;
+    for (size_t k = 0; k < classes; k++) truths += table[class * classes + k];
+    return truths ? (double)table[class * classes + class] / (double)truths : NAN;
+}
+
 static bool score_bins(pl_scores *out, const pl_evaluation *e, int64_t bin_bytes,
                        bool (*keep)(const pl_trial *, const void *), const void *context) {
     bins b;
-    bool ok = bins_open(&b, e, bin_bytes, false, keep, context);
+    pl_counter counter = counter_of(e);
+    bool ok = counter < PL_COUNTERS ? levels_open(&b, e, counter, keep, context)
+                                    : bins_open(&b, e, bin_bytes, false, keep, context);
     uint64_t *table = ok ? confusion_of(&b) : NULL;
     if (table) {
         pl_class_metrics m;
@@ -115,11 +162,33 @@ static bool score_bins(pl_scores *out, const pl_evaluation *e, int64_t bin_bytes
         out->f1 = m.f1;
         out->macro_f1 = m.macro_f1;
         out->below_diagonal = m.below;
+        if (counter < PL_COUNTERS) out->high_recall = recall_of(table, PL_LEVELS, PL_LEVEL_HIGH);
     }
     ok &= table || b.count == 0;
     free(table);
     bins_close(&b);
     return ok;
+}
+
+/* errors: shares, with their signs; sorted by size on return. */
+static void score_errors(pl_scores *out, double *errors, size_t count) {
+    size_t low = 0, within[3] = {0};
+    double sum = 0, n = (double)count;
+    for (size_t i = 0; i < count; i++) {
+        low += errors[i] < -0.05;
+        errors[i] = fabs(errors[i]);
+        within[0] += errors[i] <= 0.01;
+        within[1] += errors[i] <= 0.05;
+        within[2] += errors[i] <= 0.15;
+        sum += errors[i];
+    }
+    out->median = median_of(errors, count);
+    out->p90 = pl_quantile(errors, count, 0.9);
+    out->mean = sum / n;
+    out->too_low = (double)low / n;
+    out->within_1 = (double)within[0] / n;
+    out->within_5 = (double)within[1] / n;
+    out->within_15 = (double)within[2] / n;
 }
 
 bool pl_evaluation_score(pl_scores *out, const pl_evaluation *e, int64_t bin_bytes,
@@ -133,6 +202,11 @@ bool pl_evaluation_score(pl_scores *out, const pl_evaluation *e, int64_t bin_byt
                        .median = NAN,
                        .mean = NAN,
                        .p90 = NAN,
+                       .within_1 = NAN,
+                       .within_5 = NAN,
+                       .within_15 = NAN,
+                       .inside = NAN,
+                       .high_recall = NAN,
                        .too_low = NAN,
                        .above_high = NAN,
                        .width = NAN,
@@ -144,23 +218,27 @@ bool pl_evaluation_score(pl_scores *out, const pl_evaluation *e, int64_t bin_byt
                        .macro_f1 = NAN,
                        .below_diagonal = NAN,
                        .elapsed_us = NAN};
-    bool memory = strcmp(e->target, "memory") == 0;
+    bool memory = strcmp(e->target, "memory") == 0, counter = counter_of(e) < PL_COUNTERS;
     double unit = memory ? 1e6 : 1;
-    double *block = malloc((4 * e->count + 1) * sizeof *block);
+    double *block = malloc((5 * e->count + 1) * sizeof *block);
     if (!block) return false;
     double *truth = block, *predicted = truth + e->count, *times = predicted + e->count,
-           *widths = times + e->count;
-    size_t n = 0, intervals = 0, above = 0, exact = 0;
+           *widths = times + e->count, *errors = widths + e->count;
+    size_t n = 0, intervals = 0, above = 0, exact = 0, inside = 0;
     for (size_t i = 0; i < e->count; i++) {
         const pl_trial *t = &e->trials[i];
         if (!counts(t) || (keep && !keep(t, context))) continue;
         truth[n] = t->measured / unit;
         predicted[n] = t->predicted / unit;
+        errors[n] = counter ? (t->predicted - t->measured) / 100
+                            : (t->predicted - t->measured) / t->measured;
         times[n++] = t->elapsed_us;
         exact += t->measured == t->predicted;
-        if (!memory || t->high_bytes < 0 || t->low_bytes < 0 || t->peak_bytes <= 0) continue;
-        above += t->measured_bytes > t->high_bytes;
-        widths[intervals++] = (double)(t->high_bytes - t->low_bytes) / (double)t->peak_bytes;
+        double low = t->predicted_low, high = t->predicted_high;
+        if (!isfinite(low) || !isfinite(high) || (!counter && !(t->predicted > 0))) continue;
+        above += t->measured > high;
+        inside += t->measured >= low && t->measured <= high;
+        widths[intervals++] = counter ? (high - low) / 100 : (high - low) / t->predicted;
     }
     pl_regression_metrics m;
     bool ok = n == 0 || pl_regression_measure(&m, truth, predicted, n);
@@ -169,19 +247,17 @@ bool pl_evaluation_score(pl_scores *out, const pl_evaluation *e, int64_t bin_byt
         out->mse = m.mse;
         out->rmse = m.rmse;
         out->mae = m.mae;
-        out->mape = m.mape;
+        out->mape = counter ? NAN : m.mape;
         out->r2 = m.r2;
-        out->median = m.median;
-        out->mean = m.mean;
-        out->p90 = m.p90;
-        out->too_low = m.too_low;
         out->exact = (double)exact / (double)n;
         out->elapsed_us = median_of(times, n);
+        score_errors(out, errors, n);
         if (intervals) {
             out->above_high = (double)above / (double)intervals;
+            out->inside = (double)inside / (double)intervals;
             out->width = median_of(widths, intervals);
         }
-        if (memory) ok = score_bins(out, e, bin_bytes, keep, context);
+        if (memory || counter) ok = score_bins(out, e, bin_bytes, keep, context);
     }
     free(block);
     return ok;

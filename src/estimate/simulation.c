@@ -12,6 +12,7 @@
 
 #include "device/simulate.h"
 #include "estimate/interval.h"
+#include "estimate/usage.h"
 #include "tape/replay.h"
 #include "tape/tape.h"
 
@@ -205,6 +206,7 @@ static bool fill(pl_report *report, const pl_subject *subject, const pl_tape *ta
         pl_report_warn(report,
                        "out of memory on this card; the figures are those of a card large enough");
     if (!report->peak_operator || !report->peak_module) return false;
+    if (!pl_usage_fill(report, subject, tape)) return false;
     if (!copy_names(report, tape)) return false;
     if (job->want_timeline && !copy_timeline(report, s)) return false;
     return !job->want_alive || fill_alive(report, tape, g, s->peak_event);

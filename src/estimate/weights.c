@@ -23,7 +23,7 @@ pl_weights *pl_weights_new(void) {
 }
 
 bool pl_weights_add(pl_weights *weights, pl_trained *part) {
-    if (weights->part_count == PL_MOST_PARTS) {
+    if (weights->part_count == PL_MOST_WEIGHTS) {
         pl_trained_close(&part);
         return false;
     }
@@ -78,7 +78,7 @@ static pl_status read_parts(pl_weights **out, const unsigned char *bytes, size_t
             pl_trained_close(&part);
         } else if (!pl_weights_add(weights, part)) {
             status = pl_fail(err, PL_INPUT, name, (int64_t)at, "expected at most %d parts",
-                             PL_MOST_PARTS);
+                             PL_MOST_WEIGHTS);
         }
         at += taken;
     }

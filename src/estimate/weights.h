@@ -4,11 +4,11 @@
 
 #include "learn/trained.h"
 
-enum { PL_MOST_PARTS = 8 };
+enum { PL_MOST_WEIGHTS = 16 }; /* parts */
 
 struct pl_weights {
     pl_weights_info info; /* of the first part */
-    pl_trained *parts[PL_MOST_PARTS];
+    pl_trained *parts[PL_MOST_WEIGHTS];
     size_t part_count;
     bool built_in;
 };

@@ -6,6 +6,7 @@
  * Jobs of which too few were measured keep interval.c's rows: cudnn.benchmark, DDP and FSDP2, other
  * cards, operators without a rule, hidden branches. */
 #include "estimate/hybrid_learn.h"
+#include "estimate/usage.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,6 +46,7 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
         report->low_bytes = (int64_t)((double)report->peak_bytes * exp2(low));
         report->high_bytes = (int64_t)ceil((double)report->peak_bytes * exp2(high));
     }
+    if (status == PL_OK) status = pl_usage_correct(report, subject, weights, err);
     pl_workspace_chooser_close(&chooser);
     return status;
 }

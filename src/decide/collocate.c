@@ -1,0 +1,213 @@
+/* collocate: two jobs on one card: whether their memory fits, how much slower each gets, and
+ * whether that is better than one after the other.
+ *
+ * A slowdown is what a simulation of the two loops gives (queues.c), corrected by a few weights
+ * that were fitted to pairs measured on an H200 (collocate_tables.c, tools/calibrate/pairs.py),
+ * which stand for what the simulation leaves out: hosts in each other's way, values read in
+ * mid-step, kernels that hold up others under MPS. Intervals are quantiles of what was missed on
+ * pairs of models that the fit had not seen. Sharing is taken to be the same on other cards, with
+ * twice the doubt. docs/utilization.md has the figures.
+ *
+ * Left out: more than two jobs; the host's own limits (cores, memory for batches), of which the
+ * measured host had enough for both. */
+#include <math.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "decide/collocate_tables.h"
+#include "decide/queues.h"
+
+/* ---- a job ---- */
+
+/* Milliseconds of a step alone; shares of it. */
+typedef struct side {
+    double step, busy_ms, host_ms, launches;
+    double busy, host, active, dram;
+} side;
+
+static double within(double value, double low, double high) {
+    return fmin(fmax(value, low), high);
+}
+
+/* Counters that are not known: what measured jobs have of their busy time in the middle. */
+static double share_of(double percent, double else_of_busy, double busy) {
+    return within(isfinite(percent) ? percent / 100 : else_of_busy * busy, 0, busy);
+}
+
+static side side_of(const pl_demand *d, const pl_pair_rule *rule) {
+    side s = {.step = d->step_ms};
+    s.launches =
+        isfinite(d->launches) && d->launches >= 1 ? d->launches : fmax(1, d->host_ms / 0.03);
+    s.busy_ms = fmin(s.step, d->device_ms + rule->launch_ms * s.launches);
+    s.host_ms = fmin(s.step, d->host_ms);
+    s.busy = s.busy_ms / s.step;
+    s.host = s.host_ms / s.step;
+    s.active = share_of(d->counters[PL_SMACT], 0.6, s.busy);
+    s.dram = share_of(d->counters[PL_DRAMA], 0.2, s.busy);
+    return s;
+}
+
+/* Speed of a kernel of one job while one of the other runs, under MPS: as multiprocessors suffice
+ * for both. */
+static double pace(const side *a, const side *b) {
+    double both = a->active / fmax(a->busy, 1e-3) + b->active / fmax(b->busy, 1e-3);
+    return 1 / fmax(1, both);
+}
+
+/* ---- slowdowns ---- */
+
+static void fill_features(double *x, const side *self, const side *other, double simulated,
+                          const pl_pair_rule *rule) {
+    double kernel_ms = other->busy_ms / other->launches;
+    x[PL_PAIR_SIMULATED] = log(simulated);
+    x[PL_PAIR_BUSY_SELF] = self->busy;
+    x[PL_PAIR_BUSY_OTHER] = other->busy;
+    x[PL_PAIR_BUSY_BOTH] = self->busy * other->busy;
+    x[PL_PAIR_WAIT] = log1p(other->busy * rule->slice / self->step);
+    x[PL_PAIR_OVER] = fmax(0, self->busy + other->busy - 1);
+    x[PL_PAIR_HOST_SELF] = self->host;
+    x[PL_PAIR_HOST_OTHER] = other->host;
+    x[PL_PAIR_ACTIVE_SELF] = self->active;
+    x[PL_PAIR_ACTIVE_OTHER] = other->active;
+    x[PL_PAIR_DRAM_BOTH] = self->dram * other->dram;
+    x[PL_PAIR_ACTIVE_BOTH] = self->active * other->active;
+    x[PL_PAIR_BLOCKED] = self->busy * other->active * log1p(kernel_ms / 0.05);
+}
+
+static double corrected(const side *self, const side *other, double simulated,
+                        const pl_pair_rule *rule) {
+    double x[PL_PAIR_FEATURES], log_of = log(simulated) + rule->constant;
+    fill_features(x, self, other, simulated, rule);
+    for (int i = 0; i < PL_PAIR_FEATURES; i++)
+        log_of += rule->weight[i] * (within(x[i], rule->least[i], rule->most[i]) - rule->center[i]);
+    return fmax(1, exp(log_of));
+}
+
+static double gain_of(const double slowdown[2]) {
+    return 1 / slowdown[0] + 1 / slowdown[1];
+}
+
+static void slowdowns(double out[2], side sides[2], const pl_demand *const of[2],
+                      pl_sharing sharing) {
+    const pl_pair_rule *rule = &pl_pair_rules[sharing];
+    pl_queue queues[2];
+    for (int i = 0; i < 2; i++) {
+        sides[i] = side_of(of[i], rule);
+        pl_queue_of(&queues[i], sides[i].step, sides[i].busy_ms, sides[i].host_ms,
+                    sides[i].launches);
+    }
+    pl_queue_rules rules = {.at_once = sharing == PL_MPS,
+                            .slice = rule->slice,
+                            .turn = rule->turn,
+                            .trips = rule->trips,
+                            .pace = {pace(&sides[0], &sides[1]), pace(&sides[1], &sides[0])}};
+    double simulated[2];
+    pl_queues_run(simulated, queues, &rules);
+    for (int i = 0; i < 2; i++) out[i] = corrected(&sides[i], &sides[!i], simulated[i], rule);
+}
+
+/* value times e to the quantiles, held within least to most. */
+static pl_figure interval(double value, double below, double above, double widen, double least,
+                          double most) {
+    double low = value * exp(widen * fmin(0, below)), high = value * exp(widen * fmax(0, above));
+    return (pl_figure){value, fmax(least, low), fmin(most, high)};
+}
+
+static int bin_of(double busy) {
+    return busy < 0.35 ? 0 : busy < 0.7 ? 1 : 2;
+}
+
+/* ---- advice ---- */
+
+static const char *advise(const pl_pair *pair, const pl_demand *const of[2]) {
+    enum { FIRST, SECOND };
+    if (pair->needed_bytes == PL_UNKNOWN)
+        return "Whether they fit together is not known: the memory of one of them is not.";
+    if (!pair->fits)
+        return "They do not fit together: run one after the other, or make a batch smaller.";
+    double a = pair->slowdown[FIRST].value, b = pair->slowdown[SECOND].value;
+    bool uneven = fmax(a, b) - 1 > 0.3 && fmax(a, b) - 1 > 3 * (fmin(a, b) - 1);
+    if (pair->worth_it && uneven)
+        return a > b ? "Together they get more done, but the first job pays for it: share the card "
+                       "only if the first may wait."
+                     : "Together they get more done, but the second job pays for it: share the "
+                       "card only if the second may wait.";
+    if (pair->worth_it && fmax(a, b) < 1.1)
+        return "Run them together: they hardly slow each other.";
+    if (pair->worth_it) return "Run them together: both get slower, but more is done a second.";
+    if (pair->gain.value > 1.05)
+        return "Together they may get more done, but the gain is within what the prediction can "
+               "miss: try it before relying on it.";
+    if (pair->sharing == PL_MPS)
+        return "Run one after the other: both keep the card busy, and together nothing is gained.";
+    double under_mps[2];
+    side sides[2];
+    slowdowns(under_mps, sides, of, PL_MPS);
+    return gain_of(under_mps) > 1.15
+               ? "Run one after the other: in time slices each only waits for the other. Under MPS "
+                 "they would get more done together."
+               : "Run one after the other: in time slices each only waits for the other.";
+}
+
+/* ---- the pair ---- */
+
+/* PL_UNKNOWN where one is; INT64_MAX where the sum is larger. */
+static int64_t needed_bytes(const pl_demand *const of[2]) {
+    int64_t sum = 0;
+    for (int i = 0; i < 2; i++) {
+        int64_t one = of[i]->high_bytes != PL_UNKNOWN ? of[i]->high_bytes : of[i]->peak_bytes;
+        if (one < 0) return PL_UNKNOWN;
+        sum = one > INT64_MAX - sum ? INT64_MAX : sum + one;
+    }
+    return sum;
+}
+
+static bool is_time(double ms) {
+    return isfinite(ms) && ms >= 0;
+}
+
+static pl_status check(const pl_demand *d, const pl_gpu *gpu, pl_error *err) {
+    if (strcmp(d->gpu, gpu->name) != 0)
+        return pl_fail(err, PL_USAGE, d->name, -1,
+                       "estimated for the card %s, and the pair is to share %s", d->gpu, gpu->name);
+    if (!is_time(d->step_ms) || d->step_ms <= 0 || !is_time(d->device_ms) || !is_time(d->host_ms))
+        return pl_fail(err, PL_INPUT, d->name, -1,
+                       "how long its step takes is not known: the estimator hybrid tells");
+    return PL_OK;
+}
+
+pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, const pl_gpu *gpu,
+                       pl_sharing sharing, pl_error *err) {
+    const pl_demand *const of[2] = {a, b};
+    const pl_figure unknown = {NAN, NAN, NAN};
+    *out = (pl_pair){.sharing = sharing,
+                     .needed_bytes = PL_UNKNOWN,
+                     .usable_bytes = pl_gpu_usable(gpu),
+                     .slowdown = {unknown, unknown},
+                     .coverage = NAN,
+                     .gain = unknown,
+                     .advice = ""};
+    if (sharing >= PL_SHARINGS)
+        return pl_fail(err, PL_USAGE, "--sharing", -1, "no such way of sharing a card");
+    for (int i = 0; i < 2; i++) {
+        pl_status status = check(of[i], gpu, err);
+        if (status != PL_OK) return status;
+    }
+    out->needed_bytes = needed_bytes(of);
+    out->fits = out->needed_bytes != PL_UNKNOWN && out->needed_bytes <= out->usable_bytes;
+    out->calibrated = gpu->calibrated && a->calibrated && b->calibrated;
+    double slow[2], widen = out->calibrated ? 1 : 2;
+    side sides[2];
+    slowdowns(slow, sides, of, sharing);
+    const pl_pair_rule *rule = &pl_pair_rules[sharing];
+    for (int i = 0; i < 2; i++) {
+        int bin = bin_of(sides[i].busy);
+        out->slowdown[i] =
+            interval(slow[i], rule->below[bin], rule->above[bin], widen, 1, INFINITY);
+    }
+    out->gain = interval(gain_of(slow), rule->gain_below, rule->gain_above, widen, 0, 2);
+    out->coverage = PL_PAIR_COVERAGE;
+    out->worth_it = out->fits && out->gain.value > 1.05 && out->gain.low > 1;
+    out->advice = advise(out, of);
+    return PL_OK;
+}
