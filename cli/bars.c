@@ -126,8 +126,9 @@ int bars_write(const comparison *c, const char *path) {
     double bottom = TOP + ROW * (double)c->ran;
     bool stars = false;
     char text[160];
-    svg_begin(out, WIDTH, (int)bottom + BOTTOM, "plimsoll: relative errors by estimator");
-    snprintf(text, sizeof text, "Relative error of predicted %s, by estimator",
+    svg_begin(out, WIDTH, (int)bottom + BOTTOM, "plimsoll: errors by estimator");
+    snprintf(text, sizeof text, "%s of predicted %s, by estimator",
+             target_is_counter(c->target) ? "Error (% is points)" : "Relative error",
              target_title(c->target));
     svg_text(out, 24, 30, 16, SVG_START, SVG_INK, true, text);
     snprintf(text, sizeof text, "%zu jobs%s%s%s", c->jobs,

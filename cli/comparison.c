@@ -13,15 +13,16 @@
 /* ---- trials ---- */
 
 bool trial_counts(const pl_trial *t) {
-    return t->status == PL_OK && isfinite(t->measured) && t->measured > 0 && isfinite(t->predicted);
+    return t->status == PL_OK && isfinite(t->measured) && isfinite(t->predicted);
 }
 
 bool trial_is_real(const pl_trial *t) {
     return strcmp(t->source, "torchvision") == 0 || strcmp(t->source, "transformers") == 0;
 }
 
-double trial_error(const pl_trial *t) {
-    return (t->predicted - t->measured) / t->measured;
+double trial_error(const char *target, const pl_trial *t) {
+    double off = t->predicted - t->measured;
+    return target_is_counter(target) ? off / 100 : off / t->measured;
 }
 
 double trial_allocated_error(const pl_trial *t) {
@@ -36,14 +37,26 @@ size_t trials_without_graph(const pl_evaluation *e) {
     return count;
 }
 
+size_t trials_unmeasured(const pl_evaluation *e) {
+    size_t count = 0;
+    for (size_t i = 0; i < e->count; i++) count += isfinite(e->trials[i].measured) ? 0 : 1;
+    return count;
+}
+
 /* ---- targets ---- */
 
 static const struct target {
     const char *name, *unit, *title;
+    target_kind kind;
 } targets[] = {
-    {"memory", "MB", "peak GPU memory"},
-    {"flops", "GFLOP", "compute of a step"},
-    {"flop-rate", "GFLOP/s", "compute rate"},
+    {"memory", "MB", "peak GPU memory", KIND_MEMORY},
+    {"flops", "GFLOP", "compute of a step", KIND_RELATIVE},
+    {"flop-rate", "GFLOP/s", "compute rate", KIND_RELATIVE},
+    {"step_ms", "ms", "time of a step", KIND_RELATIVE},
+    {"smact", "points", "activity of the multiprocessors (SMACT)", KIND_POINTS},
+    {"smocc", "points", "occupancy of the multiprocessors (SMOCC)", KIND_POINTS},
+    {"drama", "points", "activity of the memory (DRAMA)", KIND_POINTS},
+    {"tensor", "points", "activity of the tensor cores", KIND_POINTS},
 };
 
 static const struct target *find_target(const char *name) {
@@ -52,8 +65,16 @@ static const struct target *find_target(const char *name) {
     return &targets[0];
 }
 
+target_kind target_kind_of(const char *target) {
+    return find_target(target)->kind;
+}
+
 bool target_is_memory(const char *target) {
-    return find_target(target) == &targets[0];
+    return target_kind_of(target) == KIND_MEMORY;
+}
+
+bool target_is_counter(const char *target) {
+    return target_kind_of(target) == KIND_POINTS;
 }
 
 const char *target_unit(const char *target) {
@@ -67,7 +88,10 @@ const char *target_title(const char *target) {
 small_text target_text(const char *target, double value) {
     if (target_is_memory(target)) return text_bytes(value >= 0 ? (int64_t)value : PL_UNKNOWN);
     small_text t = {"?"};
-    if (isfinite(value)) snprintf(t.text, sizeof t.text, "%.4g %s", value, target_unit(target));
+    if (isfinite(value) && target_is_counter(target))
+        snprintf(t.text, sizeof t.text, "%.1f %%", value);
+    else if (isfinite(value))
+        snprintf(t.text, sizeof t.text, "%.4g %s", value, target_unit(target));
     return t;
 }
 
@@ -192,20 +216,26 @@ pl_scores scores_of_allocated(const pl_evaluation *e) {
     return s;
 }
 
-static int compare_trials(const void *a, const void *b) {
-    const pl_trial *left = *(const pl_trial *const *)a, *right = *(const pl_trial *const *)b;
-    double worse = fabs(trial_error(right)) - fabs(trial_error(left));
-    return worse < 0 ? -1 : worse > 0 ? 1 : strcmp(left->id, right->id);
+typedef struct wrong {
+    const pl_trial *trial;
+    double error; /* its size */
+} wrong;
+
+static int compare_wrong(const void *a, const void *b) {
+    const wrong *left = a, *right = b;
+    if (left->error != right->error) return left->error > right->error ? -1 : 1;
+    return strcmp(left->trial->id, right->trial->id);
 }
 
 size_t worst_trials(const pl_evaluation *e, const pl_trial **worst) {
-    const pl_trial **all = need(e->count, sizeof *all);
+    wrong *all = need(e->count, sizeof *all);
     size_t count = 0;
     for (size_t i = 0; i < e->count; i++)
-        if (trial_counts(&e->trials[i])) all[count++] = &e->trials[i];
-    qsort(all, count, sizeof *all, compare_trials);
+        if (trial_counts(&e->trials[i]))
+            all[count++] = (wrong){&e->trials[i], fabs(trial_error(e->target, &e->trials[i]))};
+    qsort(all, count, sizeof *all, compare_wrong);
     size_t kept = count < WORST ? count : WORST;
-    memcpy(worst, all, kept * sizeof *worst);
+    for (size_t i = 0; i < kept; i++) worst[i] = all[i].trial;
     free(all);
     return kept;
 }
@@ -246,20 +276,22 @@ static bool has_seen(const contender *of) {
 
 static bool goes_without(const contender *of) {
     if (!of->info->needs_graph) return false;
-    for (size_t i = 0; i < of->evaluation->count; i++)
-        if (of->evaluation->trials[i].status != PL_OK && !of->evaluation->trials[i].has_graph)
-            return true;
+    for (size_t i = 0; i < of->evaluation->count; i++) {
+        const pl_trial *t = &of->evaluation->trials[i];
+        if (t->status != PL_OK && isfinite(t->measured) && !t->has_graph) return true;
+    }
     return false;
 }
 
-/* Failures that are not for want of a graph; *first: the first of them. */
+/* Failures that are not for want of a graph or of a measurement; *first: the first of them. */
 static size_t failures(const contender *of, const pl_trial **first) {
     const pl_evaluation *e = of->evaluation;
     size_t count = 0;
     *first = NULL;
     for (size_t i = 0; i < e->count; i++) {
         const pl_trial *t = &e->trials[i];
-        if (t->status == PL_OK || (of->info->needs_graph && !t->has_graph)) continue;
+        if (t->status == PL_OK || !isfinite(t->measured)) continue;
+        if (of->info->needs_graph && !t->has_graph) continue;
         if (count++ == 0) *first = t;
     }
     return count;
@@ -291,13 +323,17 @@ static void tell_failures(comparison *c) {
 
 static void find_remarks(comparison *c) {
     char names[512];
-    c->remarks = need(3 * c->count + 4, sizeof *c->remarks);
+    c->remarks = need(3 * c->count + 5, sizeof *c->remarks);
     size_t count = name_those(c, has_seen, names, sizeof names);
     if (count)
         remark(c,
                "* %s may have learnt from these very jobs: %s figures prove nothing; --split row, "
                "model or family trains anew and predicts what was left out",
                names, count == 1 ? "its" : "their");
+    size_t unmeasured = c->ran ? trials_unmeasured(c->list[0].evaluation) : 0;
+    if (unmeasured)
+        remark(c, "%zu of the %zu jobs are left out: they have no measured %s", unmeasured, c->jobs,
+               c->target);
     count = name_those(c, goes_without, names, sizeof names);
     for (size_t i = 0; count && i < c->ran; i++)
         if (goes_without(&c->list[i])) {
@@ -318,11 +354,15 @@ static void find_remarks(comparison *c) {
 
 /* ---- ranks ---- */
 
+double rank_of(const char *target, const pl_scores *s) {
+    return target_is_counter(target) ? s->mae : s->median;
+}
+
 static int compare_contenders(const void *a, const void *b) {
     const contender *left = a, *right = b;
     if (!left->evaluation != !right->evaluation) return left->evaluation ? -1 : 1;
-    double l = left->evaluation ? left->all.median : 0,
-           r = right->evaluation ? right->all.median : 0;
+    double l = left->evaluation ? rank_of(left->evaluation->target, &left->all) : 0,
+           r = right->evaluation ? rank_of(right->evaluation->target, &right->all) : 0;
     if (isnan(l) != isnan(r)) return isnan(l) ? 1 : -1;
     if (l < r || l > r) return l < r ? -1 : 1;
     return strcmp(left->info->name, right->info->name);

@@ -21,8 +21,8 @@ typedef struct comparison {
     char *command; /* that made it */
     size_t jobs;
     int64_t bin_bytes;
-    const char *target; /* what is predicted: "memory", "flops", "flop-rate" */
-    contender *list;    /* once ranked: the least median first, those left out last */
+    const char *target; /* what is predicted: "memory", "flops", "step_ms", ... */
+    contender *list;    /* once ranked: by rank_of, those left out last */
     size_t count, ran;
     bool split;         /* by model or family: models are unseen by what learns */
     size_t common_jobs; /* jobs that all but the narrow have an estimate of */
@@ -40,17 +40,28 @@ void comparison_free(comparison *c);
 /* Whether a trial has an estimate and a measurement to hold it against. */
 bool trial_counts(const pl_trial *trial);
 bool trial_is_real(const pl_trial *trial); /* a model of torchvision or transformers */
-double trial_error(const pl_trial *trial); /* (predicted - measured) / measured */
+/* (predicted - measured) / measured; of counters, which are percent, the difference / 100. */
+double trial_error(const char *target, const pl_trial *trial);
+typedef enum target_kind {
+    KIND_MEMORY,   /* bytes, relative errors, bins of memory */
+    KIND_RELATIVE, /* another unit, relative errors */
+    KIND_POINTS,   /* percent, differences, paper 3's classes */
+} target_kind;
+target_kind target_kind_of(const char *target);
 bool target_is_memory(const char *target);
-/* What MSE to MAE are in: "MB", "GFLOP", "GFLOP/s"; */
+bool target_is_counter(const char *target);
+/* What MSE to MAE are in: "MB", "GFLOP", "GFLOP/s", "ms", "points" */
 const char *target_unit(const char *target);
-/* "peak GPU memory", "compute of a step", "compute rate" */
+/* "peak GPU memory", "compute of a step", "compute rate", ... */
 const char *target_title(const char *target);
 /* A measured or predicted figure in words. */
 small_text target_text(const char *target, double value);
 /* The same of peak_allocated; NAN where either is not known. */
 double trial_allocated_error(const pl_trial *trial);
 size_t trials_without_graph(const pl_evaluation *e);
+size_t trials_unmeasured(const pl_evaluation *e); /* without what the target is */
+/* What estimators are ranked by, the least first: the median error, of counters the mean. */
+double rank_of(const char *target, const pl_scores *scores);
 
 typedef struct grouping {
     const char *name;
@@ -85,14 +96,15 @@ table *bins_table(const comparison *c);
 table *median_table(const comparison *c, const grouping *g);
 table *group_table(const pl_evaluation *e, const grouping *g);
 table *worst_table(const pl_evaluation *e);
-/* NULL: too many bins to be read, or none. */
+/* Of counters the levels. NULL: too many bins to be read, or none. */
 table *confusion_table(const pl_evaluation *e, int64_t bin_bytes);
 bool shows_bins(const comparison *c, const contender *of);
 
 void print_comparison(const comparison *c);
 void print_failures(const pl_evaluation *e);
 
-void comparison_json(const comparison *c, FILE *out);
+/* whole: false where the object is part of another, without a schema and a line of its own. */
+void comparison_json(const comparison *c, FILE *out, bool whole);
 /* These return 0, or an exit code after complaining. */
 int comparison_csv(const comparison *c, const char *path);
 int comparison_markdown(const comparison *c, const char *path);

@@ -79,7 +79,7 @@ void completions_bash(void) {
             fputs("mapfile -t COMPREPLY < <(compgen -W \"", stdout);
             put_values(row);
             fputs("\" -- \"$word\")\n        ", stdout);
-        } else if (is_file(row) || row->type == OPTION_FOLDER) {
+        } else if (is_file(row) || row->type == OPTION_FOLDERS) {
             printf("mapfile -t COMPREPLY < <(compgen -%c -- \"$word\")\n        ",
                    is_file(row) ? 'f' : 'd');
         }
@@ -120,7 +120,8 @@ static void put_zsh_text(const char *text) {
 
 static void put_zsh_option(const option_row *row) {
     fputs("            ", stdout);
-    if (row->letter && row->type == OPTION_FILES) /* may come again */
+    bool again = row->type == OPTION_FILES || row->type == OPTION_FOLDERS;
+    if (row->letter && again)
         printf("'*'{-%c+,--%s=}'", row->letter, row->name);
     else if (row->letter)
         printf("'(-%c --%s)'{-%c%s,--%s%s}'", row->letter, row->name, row->letter,
@@ -140,7 +141,7 @@ static void put_zsh_option(const option_row *row) {
             putchar(')');
         } else if (is_file(row)) {
             fputs("_files", stdout);
-        } else if (row->type == OPTION_FOLDER) {
+        } else if (row->type == OPTION_FOLDERS) {
             fputs("_files -/", stdout);
         }
     }
@@ -214,7 +215,7 @@ void completions_fish(void) {
         printf(" -l %s", row->name);
         if (row->letter) printf(" -s %c", row->letter);
         if (row->argument)
-            fputs(is_file(row) || row->type == OPTION_FOLDER ? " -r -F" : " -x", stdout);
+            fputs(is_file(row) || row->type == OPTION_FOLDERS ? " -r -F" : " -x", stdout);
         if (row->names) {
             fputs(" -a '", stdout);
             put_values(row);

@@ -2,7 +2,6 @@
  * (pl_report_json); the timeline is written before anything is printed, so that a path that cannot
  * be written fails without half an answer. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "progress.h"
@@ -156,13 +155,6 @@ static void print_parts(const pl_report *report) {
     putchar('\n');
 }
 
-static void print_compute(const pl_report *report) {
-    bool step = isfinite(report->flops_per_step), rate = isfinite(report->flop_rate);
-    if (step) printf("compute %.4g GFLOP a step", report->flops_per_step / 1e9);
-    if (rate) printf("%s%.4g GFLOP/s", step ? ", " : "compute ", report->flop_rate / 1e9);
-    if (step || rate) putchar('\n');
-}
-
 void print_peak(const pl_report *report) {
     printf("\n%speak %s%s, ", text_style(BOLD), text_bytes(report->peak_bytes).text,
            text_style(PLAIN));
@@ -176,7 +168,6 @@ void print_peak(const pl_report *report) {
     print_where(report);
     if (has_breakdown(report)) print_breakdown(report);
     print_parts(report);
-    print_compute(report);
 }
 
 void print_fits(const pl_report *report) {
@@ -233,6 +224,7 @@ int verb_estimate(const request *r) {
         print_model(model, report, &job);
         print_peak(report);
         print_fits(report);
+        print_use(report, &job);
         print_warnings(report);
     }
     pl_report_close(&report);

@@ -12,6 +12,8 @@
 #include "progress.h"
 #include "verbs.h"
 
+enum { MOST_TARGETS = 16 };
+
 /* ---- who is asked ---- */
 
 static void add_contender(comparison *c, const pl_estimator_info *info) {
@@ -94,9 +96,7 @@ static int check_request(const comparison *c, const request *r) {
                             "not name",
                             r->model, of);
     }
-    if (r->graphs && r->described)
-        return complain(PL_USAGE, "--graphs and --described: one of them");
-    if (!r->graphs && !r->described && !any_of(c, needs_no_graph))
+    if (!r->graphs.count && !r->described && !any_of(c, needs_no_graph))
         return complain(PL_USAGE, "evaluate needs --graphs DIR, the folder of the jobs' graphs%s%s",
                         c->count == 1 ? ", for estimator " : "",
                         c->count == 1 ? c->list[0].info->name : "");
@@ -115,7 +115,8 @@ static int open_jobs(pl_jobs **jobs, const request *r) {
     pl_jobs_settings settings;
     pl_error err;
     pl_jobs_settings_default(&settings);
-    settings.graphs = r->graphs;
+    settings.more_graphs = r->graphs.names;
+    settings.more_graph_count = r->graphs.count;
     settings.described = r->described;
     settings.gpu = r->job.gpu;
     settings.threads = (int)r->threads;
@@ -136,11 +137,14 @@ static size_t estimated(const pl_evaluation *e) {
 /* Why an evaluation has no figure at all. */
 static void no_estimates(char *out, size_t size, const contender *of, const request *r) {
     const pl_evaluation *e = of->evaluation;
-    if (of->info->needs_graph && trials_without_graph(e) == e->count)
+    bool folder = r->graphs.count == 1;
+    if (trials_unmeasured(e) == e->count)
+        snprintf(out, size, "none of its %zu jobs has a measured %s", e->count, e->target);
+    else if (of->info->needs_graph && trials_without_graph(e) == e->count)
         snprintf(out, size,
                  "none of its %zu jobs has a graph%s%s; the graph of job ID is looked for as "
                  "ID.pt2, ID.json, ID.pt2.xz or ID.json.xz",
-                 e->count, r->graphs ? " in " : "", r->graphs ? r->graphs : "");
+                 e->count, folder ? " in " : "", folder ? r->graphs.names[0] : "");
     else
         snprintf(out, size, "none of its %zu jobs could be estimated", e->count);
 }
@@ -189,7 +193,7 @@ static int run_all(comparison *c, const pl_jobs *jobs, bool all) {
         int failed = 0;
         if (all && of->info->slow && of->info->learns && r->split != PL_SPLIT_NONE) {
             of->left_out = need_string("slow to train; naming it in --estimator has it trained");
-        } else if (of->info->needs_graph && !r->graphs && !r->described) {
+        } else if (of->info->needs_graph && !r->graphs.count && !r->described) {
             of->left_out = need_string("needs the jobs' graphs, --graphs DIR");
             failed = PL_USAGE;
         } else {
@@ -214,52 +218,106 @@ static int write_files(const comparison *c, const request *r) {
 }
 
 /* One estimator without a single estimate: what is known of the jobs is told all the same. */
-static int tell_failure(comparison *c, const request *r, int code) {
+static int tell_failure(comparison *c, const request *r, int code, bool whole) {
     contender *of = &c->list[0];
     if (!of->evaluation) return code;
     complain(code, "%s: %s", r->file, of->left_out);
     comparison_rank(c);
     if (r->csv) comparison_csv(c, r->csv);
     if (r->json)
-        comparison_json(c, stdout);
+        comparison_json(c, stdout, whole);
     else
         print_failures(of->evaluation);
     return code;
 }
 
+/* Ranks, writes and prints what has run. */
+static int tell(comparison *c, const request *r, int code, bool all, bool whole) {
+    if (c->count == 1 && c->list[0].left_out) return tell_failure(c, r, code, whole);
+    comparison_rank(c);
+    if (c->ran == 0) {
+        for (size_t i = 0; all && i < c->remark_count; i++)
+            complain(PL_MISSING, "%s", c->remarks[i]);
+        return complain(code ? code : PL_MISSING, "%s: no estimator has an estimate of it",
+                        r->file);
+    }
+    int failed = write_files(c, r);
+    if (failed == 0 && r->json)
+        comparison_json(c, stdout, whole);
+    else if (failed == 0)
+        print_comparison(c);
+    return failed ? failed : code;
+}
+
+/* The names of --target, each once, in the order given. */
+static size_t list_targets(const request *r, const char *targets[MOST_TARGETS]) {
+    size_t count = 0;
+    const char *name;
+    if (!r->target) {
+        targets[count++] = target_name(0);
+        return count;
+    }
+    for (const char *at = r->target; *at; at += *at == ',') {
+        size_t length = strcspn(at, ","), k = 0;
+        for (size_t i = 0; (name = target_name(i)); i++)
+            if (strlen(name) == length && strncasecmp(name, at, length) == 0) break;
+        while (name && k < count && targets[k] != name) k++;
+        if (name && k == count && count < MOST_TARGETS) targets[count++] = name;
+        at += length;
+    }
+    return count;
+}
+
+/* One target through all estimators. first: nothing was printed yet. */
+static int evaluate_target(const request *r, const pl_jobs *jobs, const char *target, bool several,
+                           bool first) {
+    comparison c = {.request = r, .target = target};
+    bool all;
+    gather(&c, r, &all);
+    c.command = options_command(r);
+    c.jobs = pl_jobs_count(jobs);
+    c.bin_bytes = r->bin ? r->bin << 20 : pl_jobs_bin_bytes(jobs);
+    c.split = r->split == PL_SPLIT_MODEL || r->split == PL_SPLIT_FAMILY;
+    int code = run_all(&c, jobs, all);
+    if (several && r->json && !first) putchar(',');
+    if (several && !r->json)
+        printf("%s%s%s: %s%s\n", first ? "" : "\n", text_style(BOLD), target, target_title(target),
+               text_style(PLAIN));
+    bool ran = false;
+    for (size_t i = 0; i < c.count; i++) ran = ran || c.list[i].evaluation;
+    /* An object is owed where others stand beside it. */
+    if (several && r->json && !ran) printf("{\"target\":\"%s\"}", target);
+    code = tell(&c, r, code, all, !several);
+    comparison_free(&c);
+    return code;
+}
+
 int verb_evaluate(const request *r) {
-    comparison c = {.request = r, .target = r->target ? r->target : target_name(0)};
     pl_jobs *jobs = NULL;
+    const char *targets[MOST_TARGETS] = {NULL};
+    size_t count = list_targets(r, targets);
+    comparison c = {.request = r, .target = targets[0]};
     bool all;
     gather(&c, r, &all);
     int code = check_request(&c, r);
-    if (code == 0) code = open_jobs(&jobs, r);
-    if (code == 0) {
-        c.command = options_command(r);
-        c.jobs = pl_jobs_count(jobs);
-        c.bin_bytes = r->bin ? r->bin << 20 : pl_jobs_bin_bytes(jobs);
-        c.split = r->split == PL_SPLIT_MODEL || r->split == PL_SPLIT_FAMILY;
-        code = run_all(&c, jobs, all);
-        if (c.count == 1 && c.list[0].left_out) {
-            code = tell_failure(&c, r, code);
-        } else {
-            comparison_rank(&c);
-            if (c.ran == 0) {
-                for (size_t i = 0; all && i < c.remark_count; i++)
-                    complain(PL_MISSING, "%s", c.remarks[i]);
-                code = complain(code ? code : PL_MISSING, "%s: no estimator has an estimate of it",
-                                r->file);
-            } else {
-                int failed = write_files(&c, r);
-                if (failed == 0 && r->json)
-                    comparison_json(&c, stdout);
-                else if (failed == 0)
-                    print_comparison(&c);
-                if (failed) code = failed;
-            }
-        }
-    }
     comparison_free(&c);
+    if (code == 0 && count > 1 && (r->csv || r->scatter || r->bars || r->report))
+        code = complain(PL_USAGE, "--%s is of one target, not of several",
+                        r->csv       ? "csv"
+                        : r->scatter ? "scatter"
+                        : r->bars    ? "bars"
+                                     : "report");
+    if (code == 0) code = open_jobs(&jobs, r);
+    if (code == 0 && count == 1) {
+        code = evaluate_target(r, jobs, targets[0], false, true);
+    } else if (code == 0) {
+        if (r->json) fputs("{\"schema\":1,\"targets\":[", stdout);
+        for (size_t i = 0; i < count; i++) {
+            int failed = evaluate_target(r, jobs, targets[i], true, i == 0);
+            if (code == 0) code = failed;
+        }
+        if (r->json) puts("]}");
+    }
     pl_jobs_close(&jobs);
     return code;
 }

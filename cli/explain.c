@@ -1,7 +1,8 @@
 /* explain: what is alive at the peak by kind, by module and by tensor, and what other settings
- * would change. Modules are summed by path; the blocks of a stack (layers.0, layers.1, ...) count
- * as one, layers.*, where they have modules inside. The tree is opened at its largest branches
- * until it has MOST_ROWS rows. Every row of what would change is a simulation of its own. */
+ * would change; with --time, where a step's time goes (times.c). Modules are summed by path; the
+ * blocks of a stack (layers.0, layers.1, ...) count as one, layers.*, where they have modules
+ * inside. The tree is opened at its largest branches until it has MOST_ROWS rows. Every row of what
+ * would change is a simulation of its own. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static const char *fused_form(const char *optimizer) {
 static change *add_change(change *list, size_t *count, const pl_job *job, const char *name) {
     change *c = &list[(*count)++];
     c->job = *job;
-    c->job.want_timeline = c->job.want_alive = false;
+    c->job.want_timeline = c->job.want_alive = c->job.want_times = false;
     snprintf(c->name, sizeof c->name, "%s", name);
     return c;
 }
@@ -103,25 +104,39 @@ static void simulate_changes(change *list, size_t count, const pl_model *model) 
 
 /* ---- text ---- */
 
+static module_tree gather_alive(const pl_report *report) {
+    module_tree tree;
+    module_item *items = need(report->alive_count, sizeof *items);
+    for (size_t i = 0; i < report->alive_count; i++) {
+        const pl_alive *a = &report->alive[i];
+        items[i] = (module_item){.module = a->module, .size = a->bytes};
+        if (a->kind < PL_FRAGMENTATION) items[i].parts[a->kind] = a->bytes;
+    }
+    modules_gather(&tree, items, report->alive_count, MOST_ROWS);
+    free(items);
+    return tree;
+}
+
 static void print_modules(const module_tree *tree, int64_t total) {
     printf("\n%salive at the peak, by module%s\n\n", text_style(BOLD), text_style(PLAIN));
     table *t = table_new("rrrrrl");
     table_row(t, (const char *[]){"BYTES", "SHARE", "WEIGHTS*", "ACTIVATIONS", "OTHER", "MODULE"});
     for (size_t i = 0; i < tree->row_count; i++) {
         const module_row *row = &tree->rows[i];
-        int64_t state = row->kind[PL_WEIGHTS] + row->kind[PL_GRADIENTS] + row->kind[PL_OPTIMIZER];
-        int64_t other = row->bytes - state - row->kind[PL_ACTIVATIONS];
+        int64_t state =
+            row->parts[PL_WEIGHTS] + row->parts[PL_GRADIENTS] + row->parts[PL_OPTIMIZER];
+        int64_t other = row->size - state - row->parts[PL_ACTIVATIONS];
         char name[320];
         snprintf(name, sizeof name, "%*s%s", 2 * row->depth, "", row->name);
         if (row->modules > 1) {
             size_t used = strlen(name);
             snprintf(name + used, sizeof name - used, "  (%zu of them)", row->modules);
         }
-        small_text bytes = text_bytes(row->bytes), states = text_bytes(state),
-                   activations = text_bytes(row->kind[PL_ACTIVATIONS]), others = text_bytes(other),
-                   share = text_percent(total > 0 ? (double)row->bytes / (double)total : 0);
+        small_text bytes = text_bytes(row->size), states = text_bytes(state),
+                   activations = text_bytes(row->parts[PL_ACTIVATIONS]), others = text_bytes(other),
+                   share = text_percent(total > 0 ? (double)row->size / (double)total : 0);
         table_row(t, (const char *[]){bytes.text, share.text, state ? states.text : "-",
-                                      row->kind[PL_ACTIVATIONS] ? activations.text : "-",
+                                      row->parts[PL_ACTIVATIONS] ? activations.text : "-",
                                       other ? others.text : "-", name});
     }
     table_print(t, stdout, 2);
@@ -204,9 +219,9 @@ static int print_json(const pl_model *model, pl_report *report, const module_tre
         json_string(&j, "path", row->path);
         json_int(&j, "depth", row->depth);
         json_int(&j, "modules", (int64_t)row->modules);
-        json_int(&j, "bytes", row->bytes);
+        json_int(&j, "bytes", row->size);
         for (int kind = 0; kind < PL_FRAGMENTATION; kind++)
-            json_int(&j, pl_kind_name((pl_kind)kind), row->kind[kind]);
+            json_int(&j, pl_kind_name((pl_kind)kind), row->parts[kind]);
         json_close(&j, '}');
     }
     json_close(&j, ']');
@@ -234,22 +249,26 @@ int verb_explain(const request *r) {
     pl_report *report = NULL;
     pl_job job = r->job;
     job.want_timeline = r->timeline != NULL;
-    job.want_alive = true;
+    job.want_alive = !r->time;
+    job.want_times = r->time || r->times;
     int code = timeline_check(r->timeline);
+    if (code == 0) code = times_check(r->times);
     if (code == 0) code = open_model(&model, r);
     if (code == 0) code = simulate(&report, model, r, &job);
-    if (code == 0 && !report->alive && !has_breakdown(report))
+    if (code == 0 && !r->time && !report->alive && !has_breakdown(report))
         code = complain(
             PL_USAGE, "explain: estimator %s does not say what is alive at the peak; these do: %s",
             report->estimator, simulating_names());
     if (code == 0 && r->timeline)
         code = timeline_write(r->timeline, report, pl_model_describe(model));
-    if (code == 0) {
+    if (code == 0 && r->times) code = times_write(r->times, report, pl_model_describe(model));
+    if (code == 0 && r->time) {
+        code = times_print(r, model, report, &job);
+    } else if (code == 0) {
         change *list = need(MOST_CHANGES, sizeof *list);
         size_t count = list_changes(list, pl_model_describe(model), &job, report);
         simulate_changes(list, count, model);
-        module_tree tree;
-        modules_gather(&tree, report->alive, report->alive_count, MOST_ROWS);
+        module_tree tree = gather_alive(report);
         if (r->json) {
             code = print_json(model, report, &tree, list, count);
         } else {

@@ -21,10 +21,18 @@ static void json_errors(json *j, const pl_scores *s) {
     json_float(j, "exact", s->exact);
 }
 
+static void json_shares(json *j, const pl_scores *s) {
+    json_float(j, "within_1", s->within_1);
+    json_float(j, "within_5", s->within_5);
+    json_float(j, "within_15", s->within_15);
+    json_float(j, "inside", s->inside);
+}
+
 static void json_scores(json *j, const char *key, const char *name, const pl_scores *s, bool bins) {
     json_open(j, key, '{');
     if (name) json_string(j, "name", name);
     json_errors(j, s);
+    json_shares(j, s);
     json_float(j, "above_high", s->above_high);
     json_float(j, "width", s->width);
     json_float(j, "mse", s->mse);
@@ -40,6 +48,7 @@ static void json_scores(json *j, const char *key, const char *name, const pl_sco
         json_float(j, "f1", s->f1);
         json_float(j, "macro_f1", s->macro_f1);
         json_float(j, "below_diagonal", s->below_diagonal);
+        json_float(j, "high_recall", s->high_recall);
     }
     json_close(j, '}');
 }
@@ -48,9 +57,8 @@ static void json_confusion(json *j, const pl_evaluation *e, int64_t bin_bytes) {
     enum { MOST_CLASSES = 4096 };
     size_t classes = 0;
     int64_t first = 0;
-    uint64_t *counts = bin_bytes > 0 && target_is_memory(e->target)
-                           ? pl_evaluation_confusion(e, bin_bytes, &classes, &first)
-                           : NULL;
+    bool has = target_is_counter(e->target) || (bin_bytes > 0 && target_is_memory(e->target));
+    uint64_t *counts = has ? pl_evaluation_confusion(e, bin_bytes, &classes, &first) : NULL;
     if (!counts || classes > MOST_CLASSES) {
         free(counts);
         json_string(j, "confusion", NULL);
@@ -69,7 +77,7 @@ static void json_confusion(json *j, const pl_evaluation *e, int64_t bin_bytes) {
     free(counts);
 }
 
-static void json_trial(json *j, const pl_trial *t) {
+static void json_trial(json *j, const char *target, const pl_trial *t) {
     bool known = t->status == PL_OK;
     json_open(j, NULL, '{');
     json_string(j, "id", t->id);
@@ -80,13 +88,15 @@ static void json_trial(json *j, const pl_trial *t) {
         json_string(j, "fold", NULL);
     json_float(j, "measured", t->measured);
     json_float(j, "predicted", known ? t->predicted : NAN);
+    json_float(j, "predicted_low", known ? t->predicted_low : NAN);
+    json_float(j, "predicted_high", known ? t->predicted_high : NAN);
     json_bytes(j, "measured_bytes", t->measured_bytes);
     json_bytes(j, "measured_allocated", t->measured_allocated);
     json_bytes(j, "peak_bytes", known ? t->peak_bytes : PL_UNKNOWN);
     json_bytes(j, "low_bytes", known ? t->low_bytes : PL_UNKNOWN);
     json_bytes(j, "high_bytes", known ? t->high_bytes : PL_UNKNOWN);
     json_bytes(j, "allocated_bytes", known ? t->allocated_bytes : PL_UNKNOWN);
-    json_float(j, "error", trial_counts(t) ? trial_error(t) : NAN);
+    json_float(j, "error", trial_counts(t) ? trial_error(target, t) : NAN);
     json_float(j, "allocated_error", trial_allocated_error(t));
     json_float(j, "elapsed_us", known ? t->elapsed_us : NAN);
     json_string(j, "message", known ? NULL : t->message);
@@ -99,11 +109,14 @@ static void json_contender(json *j, const comparison *c, const contender *of) {
     json_string(j, "estimator", e->estimator);
     json_int(j, "jobs", (int64_t)e->count);
     json_int(j, "without_graph", (int64_t)trials_without_graph(e));
+    json_int(j, "unmeasured", (int64_t)trials_unmeasured(e));
     json_string(j, "split", split_name((size_t)e->split));
     json_int(j, "folds", e->folds);
     json_bool(j, "seen", e->seen);
     json_float(j, "train_s", e->train_s);
-    json_scores(j, target_is_memory(c->target) ? "peak" : "compute", NULL, &of->all, true);
+    static const char *const keys[] = {
+        [KIND_MEMORY] = "peak", [KIND_RELATIVE] = "compute", [KIND_POINTS] = "utilization"};
+    json_scores(j, keys[target_kind_of(c->target)], NULL, &of->all, true);
     pl_scores allocated = scores_of_allocated(e);
     json_open(j, "allocated", '{');
     json_errors(j, &allocated);
@@ -118,7 +131,7 @@ static void json_contender(json *j, const comparison *c, const contender *of) {
         json_open(j, key, '[');
         for (size_t i = 0; i < count; i++) {
             pl_scores s = scores_of_group(e, &groupings[g], values[i]);
-            json_scores(j, NULL, values[i], &s, false);
+            json_scores(j, NULL, values[i], &s, target_is_counter(c->target));
         }
         json_close(j, ']');
     }
@@ -129,15 +142,15 @@ static void json_contender(json *j, const comparison *c, const contender *of) {
     for (size_t i = 0; i < count; i++) json_string(j, NULL, worst[i]->id);
     json_close(j, ']');
     json_open(j, "trials", '[');
-    for (size_t i = 0; i < e->count; i++) json_trial(j, &e->trials[i]);
+    for (size_t i = 0; i < e->count; i++) json_trial(j, e->target, &e->trials[i]);
     json_close(j, ']');
     json_int(j, "elapsed_us", e->elapsed_us);
 }
 
-void comparison_json(const comparison *c, FILE *out) {
+void comparison_json(const comparison *c, FILE *out, bool whole) {
     json j = {.out = out};
     json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
+    if (whole) json_int(&j, "schema", 1);
     char
         seed[32]; /* a seed may exceed what JSON readers take for a number: 2^53 and more as text */
     snprintf(seed, sizeof seed, "%" PRIu64, c->request->seed);
@@ -173,7 +186,7 @@ void comparison_json(const comparison *c, FILE *out) {
     for (size_t i = 0; i < c->remark_count; i++) json_string(&j, NULL, c->remarks[i]);
     json_close(&j, ']');
     json_close(&j, '}');
-    putc('\n', out);
+    if (whole) putc('\n', out);
 }
 
 /* ---- CSV ---- */
@@ -202,7 +215,7 @@ static void csv_share(FILE *out, double share) {
     putc(',', out);
 }
 
-static void csv_trial(FILE *out, const char *estimator, const pl_trial *t) {
+static void csv_trial(FILE *out, const char *estimator, const char *target, const pl_trial *t) {
     bool known = t->status == PL_OK;
     const char *const names[] = {estimator, t->id,        t->model,    t->family,
                                  t->source, t->precision, t->optimizer};
@@ -211,6 +224,8 @@ static void csv_trial(FILE *out, const char *estimator, const pl_trial *t) {
     csv_bytes(out, t->fold);
     csv_figure(out, t->measured);
     csv_figure(out, known ? t->predicted : NAN);
+    csv_figure(out, known ? t->predicted_low : NAN);
+    csv_figure(out, known ? t->predicted_high : NAN);
     const int64_t bytes[] = {
         t->measured_bytes,
         t->measured_allocated,
@@ -224,7 +239,7 @@ static void csv_trial(FILE *out, const char *estimator, const pl_trial *t) {
         known ? t->overhead_bytes : PL_UNKNOWN,
     };
     for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++) csv_bytes(out, bytes[k]);
-    csv_share(out, trial_counts(t) ? trial_error(t) : NAN);
+    csv_share(out, trial_counts(t) ? trial_error(target, t) : NAN);
     csv_share(out, trial_allocated_error(t));
     if (known && isfinite(t->elapsed_us)) fprintf(out, "%.3f", t->elapsed_us);
     putc('\n', out);
@@ -235,13 +250,14 @@ int comparison_csv(const comparison *c, const char *path) {
     if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
     fputs(
         "estimator,id,model,family,source,precision,optimizer,graph,status,fold,measured,predicted,"
+        "predicted_low,predicted_high,"
         "measured_bytes,measured_allocated,measured_reserved,measured_overhead,peak_bytes,low_"
         "bytes,high_bytes,"
         "allocated_bytes,reserved_bytes,overhead_bytes,error,allocated_error,elapsed_us\n",
         out);
     for (size_t i = 0; i < c->ran; i++)
         for (size_t k = 0; k < c->list[i].evaluation->count; k++)
-            csv_trial(out, c->list[i].info->name, &c->list[i].evaluation->trials[k]);
+            csv_trial(out, c->list[i].info->name, c->target, &c->list[i].evaluation->trials[k]);
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0) failed = true;
     return failed ? complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno)) : 0;

@@ -12,11 +12,11 @@ static const struct {
     int code;
     const char *meaning;
 } exit_codes[] = {
-    {0, "done; check: the job fits"},
+    {0, "done; check, collocate: the job or jobs fit"},
     {2, "wrong usage"},
     {3, "an input that cannot be read; the message names the file and the place"},
     {4, "something missing on the machine"},
-    {10, "check: the job does not fit"},
+    {10, "check: the job does not fit; collocate: not both"},
 };
 
 enum { EXIT_CODES = sizeof exit_codes / sizeof *exit_codes };

@@ -16,7 +16,7 @@ static int (*const verbs[VERBS])(const request *) = {
     [VERB_CHECK] = verb_check,       [VERB_FIT] = verb_fit,
     [VERB_EVALUATE] = verb_evaluate, [VERB_GPUS] = verb_gpus,
     [VERB_TRAIN] = verb_train,       [VERB_ESTIMATORS] = verb_estimators,
-    [VERB_CONVERT] = verb_convert,
+    [VERB_CONVERT] = verb_convert,   [VERB_COLLOCATE] = verb_collocate,
 };
 
 /* Opens the weights of --model and puts them into the request's job, with their estimator where

@@ -80,22 +80,29 @@ static void put_how(FILE *out, const comparison *c) {
         text_markdown(out, r->set);
         fputs(". ", out);
     }
-    fprintf(out,
-            "Predicted is the %s. MSE, RMSE and MAE are in %s%s, MEDIAN and P90 are of "
-            "\\|predicted - measured\\| / measured; ",
+    fprintf(out, "Predicted is the %s. MSE, RMSE and MAE are in %s%s, MEDIAN and P90 are of %s; ",
             target_title(c->target), target_unit(c->target),
-            target_is_memory(c->target) ? " (10^6 bytes)" : "");
-    fprintf(out,
-            "ACCURACY and F1 (weighted by class) are in bins of %" PRId64
-            " MiB; US EACH is the median time of one estimate, graph and counts there already.\n\n",
-            c->bin_bytes >> 20);
+            target_is_memory(c->target) ? " (10^6 bytes)" : "",
+            target_is_counter(c->target) ? "\\|predicted - measured\\|"
+                                         : "\\|predicted - measured\\| / measured");
+    if (target_is_memory(c->target))
+        fprintf(out, "ACCURACY and F1 (weighted by class) are in bins of %" PRId64 " MiB; ",
+                c->bin_bytes >> 20);
+    if (target_is_counter(c->target))
+        fputs("ACCURACY, RECALL OF HIGH and MACRO F1 are in paper 3's classes, by the jobs' "
+              "families; ",
+              out);
+    fputs("US EACH is the median time of one estimate, graph and counts there already.\n\n", out);
 }
 
 static void put_groups(FILE *out, const comparison *c) {
     for (size_t g = 0; g < GROUPINGS; g++) {
         char title[64];
         bool one = c->ran == 1;
-        snprintf(title, sizeof title, "%s by %s", one ? "Errors" : "Median error",
+        snprintf(title, sizeof title, "%s by %s",
+                 one                            ? "Errors"
+                 : target_is_counter(c->target) ? "Mean error in points"
+                                                : "Median error",
                  groupings[g].name);
         put_table(out, title,
                   one ? group_table(c->list[0].evaluation, &groupings[g])
@@ -106,7 +113,7 @@ static void put_groups(FILE *out, const comparison *c) {
 static void put_confusion(FILE *out, const comparison *c) {
     for (size_t i = 0; i < c->ran; i++) {
         const contender *of = &c->list[i];
-        if (c->ran > 1 && c->request->bin == 0) return;
+        if (c->ran > 1 && c->request->bin == 0 && target_is_memory(c->target)) return;
         if (!shows_bins(c, of)) continue;
         char title[128];
         snprintf(title, sizeof title, "Confusion matrix of %s (rows: measured, columns: predicted)",

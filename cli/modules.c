@@ -15,14 +15,14 @@
 typedef struct entry {
     char *path;        /* normalised; owned */
     const char *whole; /* as the report has it */
-    const pl_alive *alive;
+    const module_item *item;
 } entry;
 
 typedef struct module_node {
     char *path;         /* owned */
     size_t parent, end; /* its subtree is the nodes up to end; parent of a top node: SIZE_MAX */
     size_t children, modules;
-    int64_t bytes, own, kind[PL_FRAGMENTATION];
+    int64_t size, own, parts[MODULE_PARTS];
     bool shown, opened;
 } module_node;
 
@@ -177,20 +177,19 @@ static void build(builder *b, const entry *list, size_t count) {
             }
             length = next;
         }
-        b->nodes[current].own += list[i].alive->bytes;
-        b->nodes[current].bytes += list[i].alive->bytes;
-        if (list[i].alive->kind < PL_FRAGMENTATION)
-            b->nodes[current].kind[list[i].alive->kind] += list[i].alive->bytes;
+        b->nodes[current].own += list[i].item->size;
+        b->nodes[current].size += list[i].item->size;
+        for (int k = 0; k < MODULE_PARTS; k++) b->nodes[current].parts[k] += list[i].item->parts[k];
     }
     for (size_t i = b->count; i-- > 0;) {
         module_node *node = &b->nodes[i];
         if (node->end < i + 1) node->end = i + 1;
         if (node->parent == SIZE_MAX) continue;
         module_node *parent = &b->nodes[node->parent];
-        parent->bytes += node->bytes;
+        parent->size += node->size;
         parent->children++;
         if (parent->end < node->end) parent->end = node->end;
-        for (int kind = 0; kind < PL_FRAGMENTATION; kind++) parent->kind[kind] += node->kind[kind];
+        for (int k = 0; k < MODULE_PARTS; k++) parent->parts[k] += node->parts[k];
     }
 }
 
@@ -214,8 +213,8 @@ static void choose(builder *b, size_t rows, int64_t total) {
         for (size_t i = 0; i < b->count; i++) {
             const module_node *node = &b->nodes[i];
             if (!node->shown || node->opened || node->children == 0) continue;
-            if (node->bytes < total / 25 || shown + node->children > rows) continue;
-            if (best == SIZE_MAX || node->bytes > b->nodes[best].bytes) best = i;
+            if (node->size < total / 25 || shown + node->children > rows) continue;
+            if (best == SIZE_MAX || node->size > b->nodes[best].size) best = i;
         }
         if (best == SIZE_MAX) return;
         b->nodes[best].opened = true;
@@ -228,12 +227,12 @@ static void choose(builder *b, size_t rows, int64_t total) {
 
 typedef struct sized {
     size_t node;
-    int64_t bytes;
+    int64_t size;
 } sized;
 
 static int compare_sized(const void *a, const void *b) {
     const sized *left = a, *right = b;
-    if (left->bytes != right->bytes) return left->bytes < right->bytes ? 1 : -1;
+    if (left->size != right->size) return left->size < right->size ? 1 : -1;
     return left->node < right->node ? -1 : left->node > right->node;
 }
 
@@ -246,15 +245,14 @@ static void put_rows(module_tree *tree, size_t from, size_t to, size_t prefix, i
     count = 0;
     for (size_t i = from; i < to; i = tree->nodes[i].end) {
         size_t node = collapse(tree->nodes, i);
-        order[count++] = (sized){node, tree->nodes[node].bytes};
+        order[count++] = (sized){node, tree->nodes[node].size};
     }
     qsort(order, count, sizeof *order, compare_sized);
     for (size_t i = 0; i < count; i++) {
         const module_node *node = &tree->nodes[order[i].node];
         module_row *row = &tree->rows[tree->row_count++];
-        *row =
-            (module_row){node->path, node->path + prefix, depth, node->modules, node->bytes, {0}};
-        memcpy(row->kind, node->kind, sizeof row->kind);
+        *row = (module_row){node->path, node->path + prefix, depth, node->modules, node->size, {0}};
+        memcpy(row->parts, node->parts, sizeof row->parts);
         if (!node->path[0]) row->name = "(the model itself)";
         if (node->opened)
             put_rows(tree, order[i].node + 1, node->end, strlen(node->path) + 1, depth + 1);
@@ -262,13 +260,13 @@ static void put_rows(module_tree *tree, size_t from, size_t to, size_t prefix, i
     free(order);
 }
 
-void modules_gather(module_tree *tree, const pl_alive *alive, size_t count, size_t rows) {
+void modules_gather(module_tree *tree, const module_item *items, size_t count, size_t rows) {
     *tree = (module_tree){0};
     entry *list = need(count, sizeof *list);
     for (size_t i = 0; i < count; i++) {
-        const char *whole = alive[i].module ? alive[i].module : "";
-        list[i] = (entry){normalise(whole), whole, &alive[i]};
-        tree->total += alive[i].bytes;
+        const char *whole = items[i].module ? items[i].module : "";
+        list[i] = (entry){normalise(whole), whole, &items[i]};
+        tree->total += items[i].size;
     }
     qsort(list, count, sizeof *list, compare_entries);
     join_blocks(list, count);

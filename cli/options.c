@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,17 @@
 #include "text.h"
 
 #define IN(v)     (1u << VERB_##v)
-#define MODEL     (IN(ESTIMATE) | IN(EXPLAIN) | IN(CHECK) | IN(FIT))
+#define MODEL     (IN(ESTIMATE) | IN(EXPLAIN) | IN(CHECK) | IN(FIT) | IN(COLLOCATE))
 #define READ      (MODEL | IN(CONVERT))
 #define ALL_VERBS ((1u << VERBS) - 1)
 #define PLACE(f)  offsetof(request, f)
 
 const verb_row verb_table[VERBS] = {
     [VERB_ESTIMATE] =
-        {"estimate", "FILE", 1, 1, "peak GPU memory of training a model, and where it goes",
+        {"estimate", "FILE", 1, 1, "memory, time and use of a GPU that training a model takes",
          "Simulates three training steps of the model in FILE and prints the peak that "
-         "nvidia-smi would show, its interval, what it is made of, and whether it fits. FILE is a "
+         "nvidia-smi would show, its interval, what it is made of, and whether it fits; how long a "
+         "step takes, and how busy the card is meanwhile. FILE is a "
          ".pt2 archive of torch.export.save or the model.json inside one, a Hugging Face "
          "config.json, an ONNX model, a layer spec in YAML or JSON, the text of torchsummary or "
          "torchinfo (for estimators that need only counts), or a trace or graph that plimsoll "
@@ -31,10 +33,12 @@ const verb_row verb_table[VERBS] = {
          "the size they were exported with.",
          NULL},
     [VERB_EXPLAIN] =
-        {"explain", "FILE", 1, 1, "what is alive at the peak, and what would change it",
+        {"explain", "FILE", 1, 1,
+         "what is alive at the peak, what would change it; where time goes",
          "Prints what is alive at the peak by module and by kind, the largest tensors, and "
          "what checkpointing, another optimizer, another precision or another batch would "
-         "change, each of them simulated.",
+         "change, each of them simulated. With --time: where a step's time goes, by phase, module "
+         "and operator.",
          NULL},
     [VERB_CHECK] =
         {"check", "FILE", 1, 1, "a gate: exit code 0 when the job fits, 10 when it does not",
@@ -47,6 +51,13 @@ const verb_row verb_table[VERBS] = {
          "dynamic batch), verified at the answer and one above it; then simulates the job as "
          "given on every card of the catalogue.",
          NULL},
+    [VERB_COLLOCATE] =
+        {"collocate", "A B", 2, 2, "two jobs on one GPU: do they fit, how much slower is each",
+         "Tells whether two jobs fit one card together, how much slower each of them gets, and "
+         "whether running them together does more work than one after the other. A and B are what "
+         "estimate --json has printed, or models as estimate takes them; models are estimated "
+         "first, both with the options given. Exit code 10 where they do not fit together.",
+         NULL},
     [VERB_CONVERT] =
         {"convert", "FILE", 1, 1, "any model file as plimsoll's own graph, in JSON",
          "Reads FILE as estimate does and writes the graph that was understood: modules, tensors "
@@ -56,7 +67,7 @@ const verb_row verb_table[VERBS] = {
         {"evaluate", "JOBS", 1, MOST_FILES, "estimators against measured jobs",
          "Runs every job of JOBS (JSON lines or GPUMemNet's CSV, plain or .xz) through one or "
          "several estimators and compares with what was measured. The graph of a job is ID.pt2 or "
-         "ID.json in the folder of --graphs. With --split, an estimator that learns is trained "
+         "ID.json in a folder of --graphs. With --split, an estimator that learns is trained "
          "anew for each fold, on the jobs that are not in it.",
          NULL},
     [VERB_TRAIN] =
@@ -109,8 +120,13 @@ const char *trained_split_name(size_t index) {
 }
 
 const char *target_name(size_t index) {
-    static const char *const names[] = {"memory", "flops", "flop-rate"};
+    static const char *const names[] = {"memory", "flops", "flop-rate", "step_ms",
+                                        "smact",  "smocc", "drama",     "tensor"};
     return index < sizeof names / sizeof *names ? names[index] : NULL;
+}
+
+const char *sharing_name(size_t index) {
+    return index < PL_SHARINGS ? pl_sharing_name((pl_sharing)index) : NULL;
 }
 
 /* In the order they are shown. */
@@ -150,8 +166,19 @@ const option_row option_table[] = {
      "PYTORCH_CUDA_ALLOC_CONF of the job"},
     {MODEL, "parallel", 0, "KIND:N", OPTION_PARALLEL, 0, NULL, NULL,
      "one rank of N: ddp:N, or fsdp2:N[:STAGE[:mp]] with stage 2 or 3, mp for bf16 parameters"},
-    {MODEL | IN(EVALUATE) | IN(TRAIN), "gpu", 'g', "G", OPTION_GPU, PLACE(job.gpu), gpu_name,
-     "h200", "the card; plimsoll gpus lists them"},
+    {(MODEL & ~IN(COLLOCATE)) | IN(EVALUATE) | IN(TRAIN), "gpu", 'g', "G", OPTION_GPU,
+     PLACE(job.gpu), gpu_name, "h200", "the card; plimsoll gpus lists them"},
+    {IN(COLLOCATE), "gpu", 'g', "G", OPTION_GPU, PLACE(job.gpu), gpu_name,
+     "as the estimates have it, else h200", "the card; plimsoll gpus lists them"},
+    {IN(COLLOCATE), "sharing", 0, "HOW", OPTION_SHARING, PLACE(sharing), sharing_name, "slices",
+     "how the processes share the card: the driver's time slices, or NVIDIA's multi-process "
+     "service"},
+    {MODEL & ~IN(CHECK) & ~IN(FIT), "host-speed", 0, "X", OPTION_SPEED, PLACE(job.host_speed), NULL,
+     "1", "the host's speed, that of the measured one being 1; 0.1 to 10"},
+    {MODEL & ~IN(CHECK) & ~IN(FIT), "copy-gbps", 0, "X", OPTION_RATE, PLACE(job.copy_gbps), NULL,
+     "20",
+     "copies of the batch to the card, in GB/s, while the step waits: 0.1 to 1000; inf: it is "
+     "there when the step begins (pinned memory, fetched ahead)"},
     {MODEL, "estimator", 'e', "E", OPTION_NAME, PLACE(estimator), pl_estimator_name, NULL,
      "how the peak is found; plimsoll estimators lists them"},
     {IN(EVALUATE), "estimator", 'e', "E[,E]", OPTION_NAMES, PLACE(estimator), evaluated_name, NULL,
@@ -161,16 +188,21 @@ const option_row option_table[] = {
      "what plimsoll train has written; its estimator is used where --estimator names none"},
     {IN(ESTIMATE) | IN(EXPLAIN), "timeline", 't', "FILE", OPTION_FILE, PLACE(timeline), NULL, NULL,
      "write the memory of the three steps to FILE, a picture (.svg) or numbers (.csv)"},
+    {IN(EXPLAIN), "time", 'T', NULL, OPTION_SWITCH, PLACE(time), NULL, NULL,
+     "where a step's time goes, in place of what is alive at the peak"},
+    {IN(EXPLAIN), "times", 0, "FILE", OPTION_FILE, PLACE(times), NULL, NULL,
+     "write where a step's time goes to FILE, a picture (.svg) or numbers (.csv)"},
     {IN(ESTIMATE), "heatmap", 0, "FILE", OPTION_FILE, PLACE(heatmap), NULL, NULL,
      "write a picture of the table of several batches or sequence lengths to FILE (.svg)"},
     {IN(FIT), "most", 'm', "N", OPTION_COUNT, PLACE(most), NULL, "65536", "largest batch to try"},
     {IN(TRAIN), "jobs", 'J', "FILE", OPTION_FILES, PLACE(jobs), NULL, NULL,
      "measured jobs to learn from (needed); may be given several times"},
-    {IN(EVALUATE) | IN(TRAIN), "graphs", 'G', "DIR", OPTION_FOLDER, PLACE(graphs), NULL, NULL,
-     "folder of the jobs' graphs; without it, only estimators that need none"},
-    {IN(EVALUATE), "described", 0, NULL, OPTION_SWITCH, PLACE(described), NULL, NULL,
+    {IN(EVALUATE) | IN(TRAIN), "graphs", 'G', "DIR", OPTION_FOLDERS, PLACE(graphs), NULL, NULL,
+     "folder of the jobs' graphs; without it, only estimators that need none. May be given several "
+     "times"},
+    {IN(EVALUATE) | IN(TRAIN), "described", 0, NULL, OPTION_SWITCH, PLACE(described), NULL, NULL,
      "models as the jobs' own records describe them (a Hugging Face config, a layer spec), not as "
-     "graphs"},
+     "graphs; with --graphs too, those are for jobs without such"},
     {IN(TRAIN), "out", 'o', "FILE", OPTION_FILE, PLACE(out), NULL, NULL,
      "where to write what was learnt (needed)"},
     {IN(CONVERT), "out", 'o', "FILE", OPTION_FILE, PLACE(out), NULL, "standard output",
@@ -186,8 +218,9 @@ const option_row option_table[] = {
      "share of the jobs kept apart to tell when to stop; 0: none"},
     {IN(TRAIN), "target", 0, "T", OPTION_NAME, PLACE(target), target_name,
      "all that it can learn of the jobs", "what is learnt"},
-    {IN(EVALUATE), "target", 0, "T", OPTION_NAME, PLACE(target), target_name, "memory",
-     "what is predicted: flops are those of a step, flop-rate those of a second"},
+    {IN(EVALUATE), "target", 0, "T[,T]", OPTION_NAMES, PLACE(target), target_name, "memory",
+     "what is predicted, several with commas: flops are those of a step, flop-rate those of a "
+     "second, smact to tensor the card's counters"},
     {IN(EVALUATE) | IN(TRAIN), "seed", 0, "N", OPTION_SEED, PLACE(seed), NULL, "1",
      "of folds and training"},
     {IN(EVALUATE) | IN(TRAIN), "bin", 0, "MIB", OPTION_BIN, PLACE(bin), NULL,
@@ -227,6 +260,7 @@ const char *verb_operand(verb v) {
     static char text[32];
     const verb_row *row = &verb_table[v];
     if (!row->operand) return "";
+    if (row->least == row->most) return row->operand;
     snprintf(text, sizeof text, "%s%s%s%s", row->least == 0 ? "[" : "", row->operand,
              row->most > 1 ? "..." : "", row->least == 0 ? "]" : "");
     return text;
@@ -443,6 +477,18 @@ static int set_share(const option_row *row, const char *value, double *number) {
     return 0;
 }
 
+static int set_real(const option_row *row, const char *value, double least, double most,
+                    double *number) {
+    char *end;
+    double got = strtod(value, &end);
+    bool number_like = (value[0] >= '0' && value[0] <= '9') || value[0] == '.';
+    if (!number_like || *end || !(got >= least && got <= most))
+        return complain(PL_USAGE, "--%s: %s is not a number from %g to %g", row->name, value, least,
+                        most);
+    *number = got;
+    return 0;
+}
+
 static int add_file(const option_row *row, const char *value, file_list *files) {
     if (!value[0]) return complain(PL_USAGE, "--%s: a name of a file is needed", row->name);
     if (files->count == MOST_FILES)
@@ -492,20 +538,28 @@ static int set_value(request *out, const option_row *row, const char *value) {
     case OPTION_BIN: return set_count(row, value, 1, MOST_BIN, &AT(int64_t));
     case OPTION_SEED: return set_seed(row, value, &AT(uint64_t));
     case OPTION_SHARE: return set_share(row, value, &AT(double));
-    case OPTION_FILES: return add_file(row, value, &AT(file_list));
+    case OPTION_SPEED: return set_real(row, value, LEAST_SPEED, MOST_SPEED, &AT(double));
+    case OPTION_RATE:
+        if (strcasecmp(value, "inf") != 0)
+            return set_real(row, value, LEAST_RATE, MOST_RATE, &AT(double));
+        AT(double) = INFINITY;
+        return 0;
+    case OPTION_FILES:
+    case OPTION_FOLDERS: return add_file(row, value, &AT(file_list));
     case OPTION_PASSES:
         failed = set_count(row, value, 1, MOST_PASSES, &number);
         if (!failed) AT(int) = (int)number;
         return failed;
     case OPTION_TEXT:
-    case OPTION_FILE:
-    case OPTION_FOLDER: AT(const char *) = value; return 0;
+    case OPTION_FILE: AT(const char *) = value; return 0;
     case OPTION_NAMES:
         failed = check_names(row, value);
         if (!failed) AT(const char *) = value;
         return failed;
     case OPTION_SPLIT:
         return name && pl_split_parse(name, &AT(pl_split)) ? 0 : unknown_value(row, value);
+    case OPTION_SHARING:
+        return name && pl_sharing_parse(name, &AT(pl_sharing)) ? 0 : unknown_value(row, value);
     case OPTION_NAME:
     case OPTION_GPU:
         if (!name) return unknown_value(row, value);
@@ -581,6 +635,7 @@ int options_parse(request *out, int argc, char **argv) {
         if (v == VERBS) return unknown_verb(argv[at]);
         out->verb = v;
         out->split = v == VERB_TRAIN ? PL_SPLIT_MODEL : PL_SPLIT_NONE;
+        if (v == VERB_COLLOCATE) out->job.gpu = NULL; /* told by the estimates */
         at++;
     }
     bool options_over = false;
@@ -595,7 +650,9 @@ int options_parse(request *out, int argc, char **argv) {
             return complain(PL_USAGE, "%s: the verb comes first; %s", word, see_help(VERB_NONE));
         } else if (out->files.count >= verb_table[out->verb].most) {
             return complain(PL_USAGE, "%s: one %s too many; %s", word,
-                            verb_table[out->verb].operand ? verb_table[out->verb].operand : "word",
+                            !verb_table[out->verb].operand     ? "word"
+                            : verb_table[out->verb].least <= 1 ? verb_table[out->verb].operand
+                                                               : "file",
                             see_help(out->verb));
         } else {
             out->files.names[out->files.count++] = word;
@@ -606,8 +663,9 @@ int options_parse(request *out, int argc, char **argv) {
     if (out->verb == VERB_NONE)
         return complain(PL_USAGE, "a verb is needed; %s", see_help(VERB_NONE));
     if (out->files.count < verb_table[out->verb].least)
-        return complain(PL_USAGE, "%s needs a %s; %s", verb_table[out->verb].name,
-                        verb_table[out->verb].operand, see_help(out->verb));
+        return complain(PL_USAGE, "%s needs %s%s; %s", verb_table[out->verb].name,
+                        verb_table[out->verb].least == 1 ? "a " : "", verb_table[out->verb].operand,
+                        see_help(out->verb));
     if (out->batches.count) out->job.batch = out->batches.numbers[0];
     if (out->seqs.count) out->job.seq = out->seqs.numbers[0];
     if (out->verb != VERB_EVALUATE && out->estimator) out->job.estimator = out->estimator;

@@ -10,6 +10,7 @@ typedef enum verb {
     VERB_EXPLAIN,
     VERB_CHECK,
     VERB_FIT,
+    VERB_COLLOCATE,
     VERB_CONVERT,
     VERB_EVALUATE,
     VERB_TRAIN,
@@ -21,6 +22,10 @@ typedef enum verb {
 
 /* The library's bounds, and the command's own: files it takes, folds, MiB of a bin. */
 enum { MOST_PASSES = 4096, MOST_THREADS = 256, MOST_RANKS = 1 << 14 };
+#define LEAST_SPEED 0.1 /* of a host, the measured one being 1 */
+#define MOST_SPEED  10.0
+#define LEAST_RATE  0.1 /* GB/s */
+#define MOST_RATE   1000.0
 enum { MOST_FILES = 64, MOST_FOLDS = 1000, MOST_BIN = 1 << 20, MOST_NUMBERS = 64 };
 
 typedef struct file_list {
@@ -43,9 +48,11 @@ typedef struct request {
     pl_model_settings settings; /* how the model is read */
     number_list batches, seqs;  /* of estimate: the first is the job's */
     const char *estimator;      /* as given: a name, of evaluate a list; NULL: not given */
-    bool json, help, version, described;
-    const char *timeline, *graphs, *csv, *scatter, *bars, *report, *model, *out, *curve, *heatmap;
-    file_list jobs; /* of --jobs */
+    bool json, help, version, described, time;
+    const char *timeline, *times, *csv, *scatter, *bars, *report, *model, *out, *curve, *heatmap;
+    file_list jobs;   /* of --jobs */
+    file_list graphs; /* of --graphs */
+    pl_sharing sharing;
     int64_t most, threads;
     pl_split split;
     int64_t folds, bin; /* 0: not given; bin in MiB */
@@ -65,18 +72,21 @@ typedef enum option_type {
     OPTION_BIN,       /* int64_t: from 1 to MOST_BIN */
     OPTION_SEED,      /* uint64_t: a whole number */
     OPTION_SHARE,     /* double: from 0 to below 1 */
+    OPTION_SPEED,     /* double: from LEAST_SPEED to MOST_SPEED */
+    OPTION_RATE,      /* double: from LEAST_RATE to MOST_RATE, or "inf" */
     OPTION_PASSES,    /* int: from 1 to MOST_PASSES */
     OPTION_THREADS,   /* int64_t: from 1 to MOST_THREADS */
     OPTION_TEXT,      /* const char * */
     OPTION_FILE,      /* const char *: completed as a file */
     OPTION_FILES,     /* file_list: a file more */
-    OPTION_FOLDER,    /* const char *: completed as a folder */
+    OPTION_FOLDERS,   /* file_list: a folder more */
     OPTION_NAME,      /* const char *: one of names */
     OPTION_NAMES,     /* const char *: some of names, commas between them */
     OPTION_GPU,       /* const char *: one of names, or another way to write one */
     OPTION_PRECISION, /* pl_precision: one of names */
     OPTION_LOSS,      /* pl_loss: one of names */
     OPTION_SPLIT,     /* pl_split: one of names */
+    OPTION_SHARING,   /* pl_sharing: one of names */
     OPTION_PARALLEL,  /* the job's parallel fields */
 } option_type;
 
@@ -112,10 +122,11 @@ const char *evaluated_name(size_t index);     /* estimators, behind them "all" *
 const char *split_name(size_t index);         /* index: a pl_split */
 const char *trained_split_name(size_t index); /* those that --hold-out can be chosen by */
 const char *target_name(size_t index);
+const char *sharing_name(size_t index); /* index: a pl_sharing */
 
 /* The default, for people: the table's, of --estimator the library's. NULL: none. */
 const char *option_standard(const option_row *row);
-/* "FILE", "JOBS...", "[NAME]"; "" where the verb takes none. */
+/* "FILE", "A B", "JOBS...", "[NAME]"; "" where the verb takes none. */
 const char *verb_operand(verb v);
 
 /* Fills *out. 0, or an exit code after complaining. */

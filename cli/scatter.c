@@ -45,11 +45,18 @@ typedef struct layout {
 typedef struct panel {
     double left, top, side;
     double least, most; /* logarithms of bytes (or of the target's unit), base 2 */
+    bool linear;        /* percent: least and most are no logarithms */
     bool clipped;       /* predictions lie beyond them */
 } panel;
 
+static double place(const panel *p, double value) {
+    return p->linear ? value : log2(value);
+}
+static double value_at(const panel *p, double place) {
+    return p->linear ? place : exp2(place);
+}
 static double along(const panel *p, double bytes) {
-    return p->side * (log2(bytes) - p->least) / (p->most - p->least);
+    return p->side * (place(p, bytes) - p->least) / (p->most - p->least);
 }
 static double x_of(const panel *p, double bytes) {
     return p->left + along(p, bytes);
@@ -58,8 +65,9 @@ static double y_of(const panel *p, double bytes) {
     return p->top + p->side - along(p, bytes);
 }
 
-static bool usable(const pl_trial *t) {
-    return trial_counts(t) && t->predicted > 0;
+static bool usable(const comparison *c, const pl_trial *t) {
+    if (!trial_counts(t)) return false;
+    return target_is_counter(c->target) || (t->predicted > 0 && t->measured > 0);
 }
 
 /* Axes that hold what was measured, and what was predicted up to four times above and below it;
@@ -67,11 +75,17 @@ static bool usable(const pl_trial *t) {
  * others. */
 static void find_range(const comparison *c, panel *p) {
     bool any = false;
+    p->linear = target_is_counter(c->target);
+    if (p->linear) {
+        p->least = -2;
+        p->most = 102;
+        return;
+    }
     double least = 30, most = 31, low = 30, high = 31;
     for (size_t i = 0; i < c->ran; i++)
         for (size_t k = 0; k < c->list[i].evaluation->count; k++) {
             const pl_trial *t = &c->list[i].evaluation->trials[k];
-            if (!usable(t)) continue;
+            if (!usable(c, t)) continue;
             double truth = log2(t->measured), said = log2(t->predicted);
             if (!any) least = most = low = high = truth;
             any = true;
@@ -92,9 +106,11 @@ static void draw_frame(FILE *out, const panel *p, const layout *l) {
     double size = p->side > 400 ? 12 : 10;
     svg_rect(out, p->left, p->top, p->side, p->side, "#ffffff");
     for (double power = ceil(p->least / l->step) * l->step; power <= p->most; power += l->step) {
-        double bytes = exp2(power), x = x_of(p, bytes), y = y_of(p, bytes);
+        double bytes = value_at(p, power), x = x_of(p, bytes), y = y_of(p, bytes);
         char text[32];
-        if (!l->memory)
+        if (p->linear)
+            snprintf(text, sizeof text, "%.0f %%", bytes);
+        else if (!l->memory)
             snprintf(text, sizeof text, "%.3g", bytes);
         else if (power >= 40)
             snprintf(text, sizeof text, "%g TiB", bytes / exp2(40));
@@ -109,22 +125,26 @@ static void draw_frame(FILE *out, const panel *p, const layout *l) {
     }
 }
 
-/* The line predicted = factor * measured, as far as it lies in the frame. */
+/* The line predicted = factor * measured, as far as it lies in the frame; of percent, as many
+ * points above it as factor is percent above 1. */
 static void draw_ratio(FILE *out, const panel *p, double factor, const char *colour,
                        const char *dash) {
-    double shift = log2(factor), from = fmax(p->least, p->least - shift),
+    double points = factor < 1 ? -100 * (1 / factor - 1) : 100 * (factor - 1);
+    double shift = p->linear ? points : log2(factor), from = fmax(p->least, p->least - shift),
            to = fmin(p->most, p->most - shift);
-    svg_line(out, x_of(p, exp2(from)), y_of(p, exp2(from + shift)), x_of(p, exp2(to)),
-             y_of(p, exp2(to + shift)), colour, p->side > 400 ? 1.2 : 0.8, dash);
+    svg_line(out, x_of(p, value_at(p, from)), y_of(p, value_at(p, from + shift)),
+             x_of(p, value_at(p, to)), y_of(p, value_at(p, to + shift)), colour,
+             p->side > 400 ? 1.2 : 0.8, dash);
 }
 
-static void draw_dots(FILE *out, const panel *p, const pl_evaluation *e, families *f, double dot) {
+static void draw_dots(FILE *out, const panel *p, const comparison *c, const pl_evaluation *e,
+                      families *f, double dot) {
     for (size_t family = 0; family < MOST_FAMILIES; family++) {
         bool open = false;
         for (size_t i = 0; i < e->count; i++) {
             const pl_trial *t = &e->trials[i];
-            if (!usable(t) || family_of(f, t->family) != family) continue;
-            double said = fmin(fmax(t->predicted, exp2(p->least)), exp2(p->most));
+            if (!usable(c, t) || family_of(f, t->family) != family) continue;
+            double said = fmin(fmax(t->predicted, value_at(p, p->least)), value_at(p, p->most));
             if (!open)
                 fprintf(out,
                         "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" "
@@ -137,19 +157,21 @@ static void draw_dots(FILE *out, const panel *p, const pl_evaluation *e, familie
     }
 }
 
-static void draw_panel(FILE *out, const panel *p, const layout *l, const contender *of, families *f,
-                       bool titled) {
+static void draw_panel(FILE *out, const panel *p, const layout *l, const comparison *c,
+                       const contender *of, families *f) {
     char text[128];
+    bool titled = c->ran > 1;
     draw_frame(out, p, l);
     draw_ratio(out, p, 1, SVG_INK, NULL);
     const char *dash = titled ? "3 3" : "6 4"; /* of small frames */
     draw_ratio(out, p, 1.1, SVG_FAINT, dash);
     draw_ratio(out, p, 1 / 1.1, SVG_FAINT, dash);
-    draw_dots(out, p, of->evaluation, f, l->dot);
+    draw_dots(out, p, c, of->evaluation, f, l->dot);
     if (!titled) return;
     snprintf(text, sizeof text, "%.40s%s", of->info->name, of->evaluation->seen ? " *" : "");
     svg_text(out, p->left, p->top - 8, 13, SVG_START, SVG_INK, true, text);
-    snprintf(text, sizeof text, "median %.2f %%", 100 * of->all.median);
+    snprintf(text, sizeof text, p->linear ? "mean %.2f points" : "median %.2f %%",
+             p->linear ? of->all.mae : 100 * of->all.median);
     svg_text(out, p->left + p->side, p->top - 8, 11, SVG_END, SVG_FAINT, false, text);
 }
 
@@ -159,7 +181,7 @@ static size_t count_families(const comparison *c, families *f) {
     for (size_t k = 0; k < c->jobs; k++)
         for (size_t i = 0; i < c->ran; i++) {
             const pl_trial *t = &c->list[i].evaluation->trials[k];
-            if (!usable(t)) continue;
+            if (!usable(c, t)) continue;
             f->jobs[family_of(f, t->family)]++;
             jobs++;
             break;
@@ -179,11 +201,14 @@ static void draw_legend(FILE *out, const comparison *c, const families *f, bool 
     snprintf(text, sizeof text, "%zu jobs", jobs);
     svg_text(out, x - 5, y + 16, 13, SVG_START, SVG_INK, false, text);
     if (c->ran == 1) {
-        snprintf(text, sizeof text, "median error %.2f %%", 100 * c->list[0].all.median);
+        bool counter = target_is_counter(c->target);
+        snprintf(text, sizeof text, counter ? "mean error %.2f points" : "median error %.2f %%",
+                 counter ? c->list[0].all.mae : 100 * c->list[0].all.median);
         svg_text(out, x - 5, y + 38, 13, SVG_START, SVG_INK, false, text);
     }
     svg_line(out, x - 5, y + 62, x + 23, y + 62, SVG_FAINT, 1.2, "6 4");
-    svg_text(out, x + 30, y + 66, 13, SVG_START, SVG_INK, false, "10 % off");
+    svg_text(out, x + 30, y + 66, 13, SVG_START, SVG_INK, false,
+             target_is_counter(c->target) ? "10 points off" : "10 % off");
     y += 90;
     if (clipped) {
         svg_text(out, x - 5, y, 12, SVG_START, SVG_FAINT, false, "dots at the edge");
@@ -237,7 +262,7 @@ int scatter_write(const comparison *c, const char *path) {
         p.side = l.side;
         p.left = l.left + l.wide * (double)(i % l.columns);
         p.top = l.from + l.top + l.high * (double)(i / l.columns);
-        draw_panel(out, &p, &l, &c->list[i], &f, c->ran > 1);
+        draw_panel(out, &p, &l, c, &c->list[i], &f);
     }
     double bottom = l.from + l.high * (double)l.rows;
     if (c->ran == 1) {

@@ -1,9 +1,11 @@
 /* scoreboard: the tables of a comparison, as text and for the report, and what evaluate prints. One
  * estimator is shown in depth, several side by side. MSE to R2 are of megabytes (10^6 bytes), as
  * the papers print them, or of the target's unit; accuracy and F1 (weighted by class) are in bins
- * of memory. A star marks estimators that may have learnt from these very jobs. */
+ * of memory. Which figures are shown depends on what is predicted: tables of columns. A star marks
+ * estimators that may have learnt from these very jobs. */
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +32,6 @@ const char *scope_title(const comparison *c, scope s) {
                     : "real models (torchvision, transformers)";
 }
 
-/* ---- tables ---- */
-
 static small_text percent2(double share) {
     small_text t = {"-"};
     if (isfinite(share)) snprintf(t.text, sizeof t.text, "%.2f %%", 100 * share);
@@ -44,42 +44,164 @@ static small_text starred(const contender *of) {
     return t;
 }
 
-/* Contenders with figures in a scope, the least median first; how many they are. */
+/* Contenders with figures in a scope, the best first; how many they are. */
 static size_t ranked(const comparison *c, scope s, const contender **order) {
     size_t count = 0;
     for (size_t i = 0; i < c->ran; i++) {
         const contender *of = &c->list[i];
         if (scores_in(of, s)->jobs == 0 || (s == SCOPE_COMMON && of->narrow)) continue;
         size_t at = count++;
-        for (; at > 0 && scores_in(of, s)->median < scores_in(order[at - 1], s)->median; at--)
+        double rank = rank_of(c->target, scores_in(of, s));
+        for (; at > 0 && rank < rank_of(c->target, scores_in(order[at - 1], s)); at--)
             order[at] = order[at - 1];
         order[at] = of;
     }
     return count;
 }
 
+/* ---- columns ---- */
+
+enum { MEMORY = 1 << KIND_MEMORY, RELATIVE = 1 << KIND_RELATIVE, POINTS = 1 << KIND_POINTS };
+
+/* A share of 100 as points: 0.032 is 3.2. */
+static small_text points(double share) {
+    return text_fixed(100 * share, 1);
+}
+
+/* A figure of a summary; where it is shown depends on what is predicted. */
+typedef struct column {
+    unsigned kinds; /* 1 << target_kind */
+    const char *head;
+    size_t place; /* in pl_scores */
+    small_text (*text)(double figure);
+} column;
+
+#define AT(member) offsetof(pl_scores, member)
+
+static small_text percent_of(double figure) {
+    return percent2(figure / 100);
+}
+static small_text ratio3(double figure) {
+    return text_fixed(figure, 3);
+}
+static small_text ratio4(double figure) {
+    return text_fixed(figure, fabs(figure) < 10 ? 4 : 0);
+}
+static small_text points_of(double figure) {
+    return text_fixed(figure, 2);
+}
+static small_text micros(double figure) {
+    return figure >= 100 ? text_fixed(figure, 0) : text_figure(figure);
+}
+
+/* Side by side: a row an estimator. */
+static const column ranking_columns[] = {
+    {MEMORY | RELATIVE | POINTS, "MSE", AT(mse), text_figure},
+    {MEMORY | RELATIVE | POINTS, "RMSE", AT(rmse), text_figure},
+    {MEMORY | RELATIVE | POINTS, "MAE", AT(mae), text_figure},
+    {MEMORY | RELATIVE, "MAPE", AT(mape), percent_of},
+    {MEMORY | RELATIVE | POINTS, "R2", AT(r2), ratio4},
+    {MEMORY | RELATIVE, "MEDIAN", AT(median), percent2},
+    {MEMORY | RELATIVE, "P90", AT(p90), percent2},
+    {POINTS, "P90", AT(p90), points},
+    {MEMORY, "5 % TOO LOW", AT(too_low), text_percent},
+    {RELATIVE, "IN 1 %", AT(within_1), text_percent},
+    {RELATIVE, "IN 5 %", AT(within_5), text_percent},
+    {RELATIVE, "IN 15 %", AT(within_15), text_percent},
+    {MEMORY | POINTS, "ACCURACY", AT(accuracy), ratio3},
+    {MEMORY, "F1", AT(f1), ratio3},
+    {POINTS, "RECALL OF HIGH", AT(high_recall), ratio3},
+    {POINTS, "MACRO F1", AT(macro_f1), ratio3},
+    {RELATIVE | POINTS, "INSIDE", AT(inside), text_percent},
+    {MEMORY | RELATIVE | POINTS, "US EACH", AT(elapsed_us), micros},
+};
+
+/* One estimator: a row a group of jobs. */
+static const column summary_columns[] = {
+    {MEMORY | RELATIVE, "MEDIAN", AT(median), percent2},
+    {MEMORY | RELATIVE, "MEAN", AT(mean), percent2},
+    {POINTS, "MAE", AT(mae), points_of},
+    {MEMORY | RELATIVE, "P90", AT(p90), percent2},
+    {POINTS, "P90", AT(p90), points},
+    {POINTS, "R2", AT(r2), ratio3},
+    {MEMORY, "5 % TOO LOW", AT(too_low), text_percent},
+    {RELATIVE, "IN 1 %", AT(within_1), text_percent},
+    {RELATIVE, "IN 5 %", AT(within_5), text_percent},
+    {RELATIVE, "IN 15 %", AT(within_15), text_percent},
+    {POINTS, "ACCURACY", AT(accuracy), ratio3},
+    {POINTS, "RECALL OF HIGH", AT(high_recall), ratio3},
+    {POINTS, "MACRO F1", AT(macro_f1), ratio3},
+    {MEMORY, "ABOVE HIGH", AT(above_high), text_percent},
+    {RELATIVE | POINTS, "INSIDE", AT(inside), text_percent},
+    {MEMORY | RELATIVE, "WIDTH", AT(width), text_percent},
+    {POINTS, "WIDTH", AT(width), points},
+    {MEMORY | RELATIVE, "EXACT", AT(exact), text_percent},
+};
+
+enum { MOST_COLUMNS = 24 };
+
+typedef struct columns {
+    const column *list;
+    size_t count;
+    target_kind kind;
+    const char *last; /* head of a column behind them; NULL: none */
+} columns;
+
+static columns ranking_of(const char *target) {
+    return (columns){ranking_columns, sizeof ranking_columns / sizeof *ranking_columns,
+                     target_kind_of(target), "TRAINED S"};
+}
+
+static columns summary_of(const char *target) {
+    return (columns){summary_columns, sizeof summary_columns / sizeof *summary_columns,
+                     target_kind_of(target), NULL};
+}
+
+/* s NULL: the heads. */
+static void columns_row(table *t, const columns *c, const char *name, const pl_scores *s,
+                        const char *last) {
+    small_text texts[MOST_COLUMNS];
+    const char *cells[MOST_COLUMNS + 3];
+    size_t count = 0;
+    small_text jobs = s ? text_whole((int64_t)s->jobs) : (small_text){"JOBS"};
+    cells[count++] = name;
+    cells[count++] = jobs.text;
+    for (size_t i = 0; i < c->count; i++) {
+        const column *of = &c->list[i];
+        if (!(of->kinds >> c->kind & 1)) continue;
+        double figure = 0;
+        if (s) memcpy(&figure, (const char *)s + of->place, sizeof figure);
+        if (s) texts[i] = of->text(figure);
+        cells[count++] = s ? texts[i].text : of->head;
+    }
+    if (c->last) cells[count++] = s ? last : c->last;
+    table_row(t, cells);
+}
+
+static table *columns_table(const columns *c, const char *head) {
+    static char letters[MOST_COLUMNS + 4]; /* the table points at it */
+    size_t count = 2;
+    for (size_t i = 0; i < c->count; i++) count += c->list[i].kinds >> c->kind & 1;
+    count += c->last != NULL;
+    memset(letters, 'r', count);
+    letters[0] = 'l';
+    letters[count] = '\0';
+    table *t = table_new(letters);
+    columns_row(t, c, head, NULL, NULL);
+    return t;
+}
+
+/* ---- tables ---- */
+
 table *ranking_table(const comparison *c, scope s) {
-    table *t = table_new("lrrrrrrrrrrrrr");
-    table_row(t, (const char *[]){"ESTIMATOR", "JOBS", "MSE", "RMSE", "MAE", "MAPE", "R2", "MEDIAN",
-                                  "P90", "5 % TOO LOW", "ACCURACY", "F1", "US EACH", "TRAINED S"});
+    columns shown = ranking_of(c->target);
+    table *t = columns_table(&shown, "ESTIMATOR");
     const contender **order = need(c->ran, sizeof *order);
     size_t count = ranked(c, s, order);
     for (size_t i = 0; i < count; i++) {
-        const contender *of = order[i];
-        const pl_scores *n = scores_in(of, s);
-        small_text name = starred(of), jobs = text_whole((int64_t)n->jobs),
-                   mse = text_figure(n->mse), rmse = text_figure(n->rmse),
-                   mae = text_figure(n->mae), mape = percent2(n->mape / 100),
-                   r2 = text_fixed(n->r2, fabs(n->r2) < 10 ? 4 : 0), median = percent2(n->median),
-                   p90 = percent2(n->p90), low = text_percent(n->too_low),
-                   accuracy = text_fixed(n->accuracy, 3), f1 = text_fixed(n->f1, 3),
-                   us = n->elapsed_us >= 100 ? text_fixed(n->elapsed_us, 0)
-                                             : text_figure(n->elapsed_us),
-                   trained =
-                       text_fixed(of->evaluation->train_s, of->evaluation->train_s < 10 ? 2 : 0);
-        table_row(t, (const char *[]){name.text, jobs.text, mse.text, rmse.text, mae.text,
-                                      mape.text, r2.text, median.text, p90.text, low.text,
-                                      accuracy.text, f1.text, us.text, trained.text});
+        double seconds = order[i]->evaluation->train_s;
+        small_text name = starred(order[i]), trained = text_fixed(seconds, seconds < 10 ? 2 : 0);
+        columns_row(t, &shown, name.text, scores_in(order[i], s), trained.text);
     }
     free(order);
     return t;
@@ -120,60 +242,65 @@ table *median_table(const comparison *c, const grouping *g) {
     for (size_t i = 0; i < c->ran; i++) {
         small_text texts[MOST_GROUPS + 1];
         texts[0] = starred(&c->list[i]);
-        for (size_t k = 0; k < count; k++)
-            texts[k + 1] = percent2(scores_of_group(c->list[i].evaluation, g, values[k]).median);
+        for (size_t k = 0; k < count; k++) {
+            pl_scores of = scores_of_group(c->list[i].evaluation, g, values[k]);
+            texts[k + 1] = target_is_counter(c->target) ? points_of(of.mae) : percent2(of.median);
+        }
         for (size_t k = 0; k <= count; k++) cells[k] = texts[k].text;
         table_row(t, cells);
     }
     return t;
 }
 
-static void summary_row(table *t, const char *name, pl_scores s) {
-    small_text jobs = text_whole((int64_t)s.jobs), low = text_percent(s.too_low),
-               above = text_percent(s.above_high), width = text_percent(s.width),
-               exact = text_percent(s.exact), median = percent2(s.median), mean = percent2(s.mean),
-               p90 = percent2(s.p90);
-    table_row(t, (const char *[]){name, jobs.text, median.text, mean.text, p90.text, low.text,
-                                  above.text, width.text, exact.text});
+static table *summary_table(const char *target, const char *head) {
+    columns shown = summary_of(target);
+    return columns_table(&shown, head);
 }
 
-static table *summary_table(const char *head) {
-    table *t = table_new("lrrrrrrrr");
-    table_row(t, (const char *[]){head, "JOBS", "MEDIAN", "MEAN", "P90", "5 % TOO LOW",
-                                  "ABOVE HIGH", "WIDTH", "EXACT"});
-    return t;
+static void summary_row(table *t, const char *target, const char *name, pl_scores s) {
+    columns shown = summary_of(target);
+    columns_row(t, &shown, name, &s, NULL);
 }
 
 table *group_table(const pl_evaluation *e, const grouping *g) {
+    static const char *const heads[] = {
+        [KIND_MEMORY] = "PEAK", [KIND_RELATIVE] = "COMPUTE", [KIND_POINTS] = "USE"};
     const char *values[MOST_GROUPS];
     size_t count = group_values(e, g, values);
     if (count == 0) return NULL;
-    table *t = summary_table(target_is_memory(e->target) ? "PEAK" : "COMPUTE");
+    table *t = summary_table(e->target, heads[target_kind_of(e->target)]);
     for (size_t i = 0; i < count; i++)
-        summary_row(t, values[i][0] ? values[i] : "-", scores_of_group(e, g, values[i]));
+        summary_row(t, e->target, values[i][0] ? values[i] : "-", scores_of_group(e, g, values[i]));
     return t;
 }
 
 table *worst_table(const pl_evaluation *e) {
     const pl_trial *worst[WORST];
     size_t count = worst_trials(e, worst);
+    bool memory = target_is_memory(e->target), counter = target_is_counter(e->target);
     table *t = table_new("lrrrrrll");
-    table_row(t, (const char *[]){"JOB", "MEASURED", "PREDICTED", "ERROR", "ALLOCATED", "OUTSIDE",
+    table_row(t, (const char *[]){"JOB", "MEASURED", "PREDICTED", "ERROR",
+                                  memory ? "ALLOCATED" : "FROM", memory ? "OUTSIDE" : "TO",
                                   "PRECISION", "OPTIMIZER"});
     for (size_t i = 0; i < count; i++) {
         const pl_trial *w = worst[i];
-        char id[80], error[32], allocated[32] = "-";
+        char id[80], error[32];
         bool cut = strlen(w->id) >= 64; /* GPUMemNet's names of jobs tell everything */
         snprintf(id, sizeof id, cut ? "%.60s..." : "%s", w->id);
-        snprintf(error, sizeof error, "%+.1f %%", 100 * trial_error(w));
+        snprintf(error, sizeof error, counter ? "%+.1f" : "%+.1f %%",
+                 100 * trial_error(e->target, w));
         double off = trial_allocated_error(w);
-        if (isfinite(off)) snprintf(allocated, sizeof allocated, "%+.1f %%", 100 * off);
         small_text measured = target_text(e->target, w->measured),
-                   predicted = target_text(e->target, w->predicted), outside = {"-"};
-        if (target_is_memory(e->target) && w->overhead_bytes >= 0 && w->measured_overhead >= 0)
-            outside = text_change(w->overhead_bytes - w->measured_overhead);
-        table_row(t, (const char *[]){id, measured.text, predicted.text, error, allocated,
-                                      outside.text, w->precision, w->optimizer});
+                   predicted = target_text(e->target, w->predicted), from = {"-"}, to = {"-"};
+        if (memory && isfinite(off)) snprintf(from.text, sizeof from.text, "%+.1f %%", 100 * off);
+        if (memory && w->overhead_bytes >= 0 && w->measured_overhead >= 0)
+            to = text_change(w->overhead_bytes - w->measured_overhead);
+        if (!memory && isfinite(w->predicted_low) && isfinite(w->predicted_high)) {
+            from = target_text(e->target, w->predicted_low);
+            to = target_text(e->target, w->predicted_high);
+        }
+        table_row(t, (const char *[]){id, measured.text, predicted.text, error, from.text, to.text,
+                                      w->precision, w->optimizer});
     }
     return t;
 }
@@ -189,6 +316,14 @@ static size_t used_bins(const uint64_t *counts, size_t classes, size_t *used, si
         if (occurs) used[count++] = k;
     }
     return count;
+}
+
+/* What a class is called: a level, or the lower edge of a bin. */
+static small_text class_text(bool level, double mib, int64_t number) {
+    if (!level) return text_fixed(mib * (double)number, 0);
+    small_text t;
+    snprintf(t.text, sizeof t.text, "%s", pl_level_name((pl_level)number));
+    return t;
 }
 
 table *confusion_table(const pl_evaluation *e, int64_t bin_bytes) {
@@ -208,15 +343,17 @@ table *confusion_table(const pl_evaluation *e, int64_t bin_bytes) {
     columns[count + 1] = '\0';
     table *t = table_new(columns);
     double mib = (double)bin_bytes / (1 << 20);
+    bool levels = target_is_counter(e->target);
     for (size_t row = 0; row <= count; row++) {
         if (row == 0)
             texts[0] = (small_text){"FROM MIB"};
         else
-            texts[0] = text_fixed(mib * (double)(first + (int64_t)used[row - 1]), 0);
+            texts[0] = class_text(levels, mib, first + (int64_t)used[row - 1]);
+        if (row == 0 && levels) texts[0] = (small_text){"CLASS"};
         for (size_t k = 0; k < count; k++) {
             uint64_t jobs = row ? counts[used[row - 1] * classes + used[k]] : 0;
             if (row == 0)
-                texts[k + 1] = text_fixed(mib * (double)(first + (int64_t)used[k]), 0);
+                texts[k + 1] = class_text(levels, mib, first + (int64_t)used[k]);
             else
                 texts[k + 1] = jobs ? text_whole((int64_t)jobs) : (small_text){"."};
         }
@@ -227,8 +364,10 @@ table *confusion_table(const pl_evaluation *e, int64_t bin_bytes) {
     return t;
 }
 
-/* Publications of learned estimators tell their accuracy in bins. */
+/* Publications of learned estimators tell their accuracy in bins, and that of counters in classes.
+ */
 bool shows_bins(const comparison *c, const contender *of) {
+    if (target_is_counter(c->target)) return isfinite(of->all.accuracy);
     return c->bin_bytes > 0 && target_is_memory(c->target) &&
            (c->request->bin > 0 || of->info->kind == PL_LEARNED);
 }
@@ -239,15 +378,19 @@ static void heading(const char *text) {
     printf("\n%s%s%s\n\n", text_style(BOLD), text, text_style(PLAIN));
 }
 
+/* Measured, with a graph, and no estimate all the same. */
+static bool has_failed(const pl_trial *t) {
+    return t->has_graph && t->status != PL_OK && isfinite(t->measured);
+}
+
 void print_failures(const pl_evaluation *e) {
     size_t shown = 0, failed = 0;
-    for (size_t i = 0; i < e->count; i++)
-        failed += e->trials[i].has_graph && e->trials[i].status != PL_OK;
+    for (size_t i = 0; i < e->count; i++) failed += has_failed(&e->trials[i]);
     if (!failed) return;
     printf("\n%zu could not be estimated\n\n", failed);
     for (size_t i = 0; i < e->count && shown < WORST; i++) {
         const pl_trial *t = &e->trials[i];
-        if (!t->has_graph || t->status == PL_OK) continue;
+        if (!has_failed(t)) continue;
         fputs("  ", stdout);
         text_clean(stdout, t->id);
         fputs(": ", stdout);
@@ -267,11 +410,13 @@ static void print_split(const comparison *c, const pl_evaluation *e) {
 static void print_bins(const comparison *c, const contender *of) {
     const pl_scores *n = &of->all;
     char title[64];
+    bool counter = target_is_counter(c->target);
     snprintf(title, sizeof title, "in bins of %" PRId64 " MiB", c->bin_bytes >> 20);
-    heading(title);
+    heading(counter ? "in paper 3's classes, by the jobs' families" : title);
     printf("  accuracy %.4f, precision %.4f, recall %.4f, F1 %.4f, macro F1 %.4f, below the "
            "diagonal %.2f %%\n",
            n->accuracy, n->precision, n->recall, n->f1, n->macro_f1, 100 * n->below_diagonal);
+    if (counter && isfinite(n->high_recall)) printf("  recall of high %.4f\n", n->high_recall);
     table *t = confusion_table(of->evaluation, c->bin_bytes);
     if (t) {
         printf("\n  rows: what was measured; columns: what was predicted\n\n");
@@ -286,19 +431,21 @@ static void print_one(const comparison *c, const contender *of) {
     const pl_scores *n = &of->all;
     printf("%zu jobs", e->count);
     if (of->info->needs_graph) printf(", %zu without a graph", trials_without_graph(e));
+    if (trials_unmeasured(e))
+        printf(", %zu without a measured %s", trials_unmeasured(e), c->target);
     printf("; estimator %s", e->estimator);
     print_split(c, e);
     printf(", %.1f s\n\n", (double)e->elapsed_us / 1e6);
-    table *t = summary_table("ALL");
+    table *t = summary_table(c->target, "ALL");
     bool memory = target_is_memory(c->target);
-    summary_row(t, memory ? "nvidia-smi's peak" : target_title(c->target), *n);
+    summary_row(t, c->target, memory ? "nvidia-smi's peak" : target_title(c->target), *n);
     pl_scores allocated = scores_of_allocated(e);
-    if (memory && allocated.jobs) summary_row(t, "peak allocated", allocated);
+    if (memory && allocated.jobs) summary_row(t, c->target, "peak allocated", allocated);
     table_print(t, stdout, 2);
-    printf("\n  in %s: MSE %s, RMSE %s, MAE %s; MAPE %s, R2 %s; %s us an estimate",
-           target_unit(c->target), text_figure(n->mse).text, text_figure(n->rmse).text,
-           text_figure(n->mae).text, percent2(n->mape / 100).text,
-           text_fixed(n->r2, fabs(n->r2) < 10 ? 4 : 0).text, text_figure(n->elapsed_us).text);
+    printf("\n  in %s: MSE %s, RMSE %s, MAE %s; ", target_unit(c->target), text_figure(n->mse).text,
+           text_figure(n->rmse).text, text_figure(n->mae).text);
+    if (isfinite(n->mape)) printf("MAPE %s, ", percent2(n->mape / 100).text);
+    printf("R2 %s; %s us an estimate", ratio4(n->r2).text, text_figure(n->elapsed_us).text);
     if (isfinite(e->train_s)) printf(", %.1f s of training", e->train_s);
     putchar('\n');
     for (size_t g = 0; g < GROUPINGS; g++) {

@@ -33,6 +33,7 @@ static int fill(sweep_grid *g, const request *r, const pl_model *model, pl_repor
         g->cells[i] = (sweep_cell){.peak_bytes = report->peak_bytes,
                                    .low_bytes = report->low_bytes,
                                    .high_bytes = report->high_bytes,
+                                   .step_ms = report->step_ms.value,
                                    .fits = report->fits,
                                    .out_of_memory = report->out_of_memory};
         if (i == 0) {
@@ -69,6 +70,7 @@ static void print_json(const sweep_grid *g, const pl_report *first) {
             json_bytes(&j, "high_bytes", c->high_bytes);
             json_bool(&j, "fits", c->fits);
             json_bool(&j, "out_of_memory", c->out_of_memory);
+            json_float(&j, "step_ms", c->step_ms);
             json_close(&j, '}');
         }
     json_close(&j, ']');

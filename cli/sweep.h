@@ -6,6 +6,7 @@
 
 typedef struct sweep_cell {
     int64_t peak_bytes, low_bytes, high_bytes; /* low and high below 0: the estimator has none */
+    double step_ms;                            /* NAN likewise */
     bool fits, out_of_memory;
 } sweep_cell;
 

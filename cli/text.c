@@ -116,6 +116,36 @@ small_text text_whole(int64_t number) {
     return t;
 }
 
+/* Three digits: 1.23, 12.3, 123. */
+static small_text three_digits(double number, const char *unit) {
+    small_text t;
+    snprintf(t.text, sizeof t.text, "%.*f %.20s",
+             number < 9.995   ? 2
+             : number < 99.95 ? 1
+                              : 0,
+             number, unit);
+    return t;
+}
+
+small_text text_ms(double ms) {
+    if (!isfinite(ms)) return (small_text){"?"};
+    if (ms >= 1000) return three_digits(ms / 1000, "s");
+    return ms >= 1 || ms <= 0 ? three_digits(ms, "ms") : three_digits(1000 * ms, "us");
+}
+
+small_text text_scaled(double number, const char *unit) {
+    static const char *const prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+    char whole[24];
+    size_t at = 0;
+    if (!isfinite(number)) return (small_text){"?"};
+    while (number >= 999.5 && at + 1 < sizeof prefixes / sizeof *prefixes) {
+        number /= 1000;
+        at++;
+    }
+    snprintf(whole, sizeof whole, "%s%.18s", prefixes[at], unit);
+    return three_digits(number, whole);
+}
+
 small_text text_figure(double number) {
     small_text t = {"-"};
     if (isfinite(number)) snprintf(t.text, sizeof t.text, "%.4g", number);

@@ -35,6 +35,9 @@ small_text text_change(int64_t bytes); /* with a sign: "-120.0 MiB" */
 small_text text_count(int64_t count);  /* "25.6 M"; "?" below 0 */
 small_text text_percent(double share); /* 0.123: "12.3 %" */
 small_text text_whole(int64_t number);
+small_text text_ms(double ms); /* "12.3 ms", "85.0 us", "2.40 s"; "?" where it is not finite */
+/* "83.2 GFLOP", "950 FLOP"; "?" likewise */
+small_text text_scaled(double number, const char *unit);
 small_text text_figure(double number); /* four digits: "1.234e+06"; "-" where it is not finite */
 small_text text_fixed(double number, int decimals);
 

@@ -36,7 +36,7 @@ static int check_request(const request *r, const pl_estimator_info **info) {
         return complain(PL_MISSING, "--out: cannot write to %s: %s", folder, strerror(errno));
     if (r->curve && !text_ends(r->curve, ".svg"))
         return complain(PL_USAGE, "--curve: %s does not end in .svg", r->curve);
-    if ((*info)->needs_graph && !r->graphs)
+    if ((*info)->needs_graph && !r->graphs.count && !r->described)
         return complain(PL_USAGE, "train: %s needs --graphs DIR, the folder of the jobs' graphs",
                         r->file);
     return 0;
@@ -67,7 +67,9 @@ static int open_jobs(pl_jobs **jobs, const request *r) {
     pl_jobs_settings settings;
     pl_error err;
     pl_jobs_settings_default(&settings);
-    settings.graphs = r->graphs;
+    settings.more_graphs = r->graphs.names;
+    settings.more_graph_count = r->graphs.count;
+    settings.described = r->described;
     settings.gpu = r->job.gpu;
     settings.progress = show_reading;
     progress_start("reading", 0);
@@ -124,11 +126,13 @@ static void print_text(const request *r, const pl_weights_info *info, const curv
         text_clean(stdout, r->jobs.names[i]);
         putchar(' ');
     }
-    if (r->graphs) {
+    for (size_t i = 0; i < r->graphs.count; i++) {
         fputs("--graphs ", stdout);
-        text_clean(stdout, r->graphs);
+        text_clean(stdout, r->graphs.names[i]);
         putchar(' ');
     }
+    if (r->described) fputs("--described ", stdout);
+    if (r->target) printf("--target %s ", r->target);
     printf("--estimator %s --split model\n", info->estimator);
 }
 

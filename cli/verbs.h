@@ -9,11 +9,17 @@ int verb_estimate(const request *r);
 int verb_explain(const request *r);
 int verb_check(const request *r);
 int verb_fit(const request *r);
+int verb_collocate(const request *r);
 int verb_convert(const request *r);
 int verb_evaluate(const request *r);
 int verb_train(const request *r);
 int verb_estimators(const request *r);
 int verb_gpus(const request *r);
+
+/* explain --time, of a report with times; and its picture or numbers. */
+int times_check(const char *path);
+int times_write(const char *path, const pl_report *report, const pl_model_info *info);
+int times_print(const request *r, const pl_model *model, pl_report *report, const pl_job *job);
 
 /* estimate with several batches or sequence lengths: a table, and --heatmap. */
 int sweep(const request *r, const pl_model *model);
@@ -27,6 +33,8 @@ int simulate(pl_report **report, const pl_model *model, const request *r, const 
 void print_model(const pl_model *model, const pl_report *report, const pl_job *job);
 /* The peak, the breakdown with its bars. */
 void print_peak(const pl_report *report);
+/* A step's time and compute, and how busy the card is; nothing where nothing is known of them. */
+void print_use(const pl_report *report, const pl_job *job);
 void print_fits(const pl_report *report);
 void print_warnings(const pl_report *report);
 

@@ -3,17 +3,17 @@ _plimsoll() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit convert evaluate train estimators gpus --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate convert evaluate train estimators gpus --help --version" -- "$word")
         return
     fi
     case ${COMP_WORDS[1]}:$before in
     estimate:--batch|estimate:-b)
         return ;;
-    explain:--batch|explain:-b|check:--batch|check:-b|fit:--batch|fit:-b|convert:--batch|convert:-b)
+    explain:--batch|explain:-b|check:--batch|check:-b|fit:--batch|fit:-b|collocate:--batch|collocate:-b|convert:--batch|convert:-b)
         return ;;
     estimate:--seq|estimate:-s)
         return ;;
-    explain:--seq|explain:-s|check:--seq|check:-s|fit:--seq|fit:-s|convert:--seq|convert:-s)
+    explain:--seq|explain:-s|check:--seq|check:-s|fit:--seq|fit:-s|collocate:--seq|collocate:-s|convert:--seq|convert:-s)
         return ;;
     *:--task)
         mapfile -t COMPREPLY < <(compgen -W "causal masked seq2seq classify tokens base" -- "$word")
@@ -24,7 +24,7 @@ _plimsoll() {
     *:--precision|*:-p)
         mapfile -t COMPREPLY < <(compgen -W "as-exported fp32 tf32 bf16 fp16 amp-bf16 amp-fp16" -- "$word")
         return ;;
-    estimate:--optimizer|estimate:-o|explain:--optimizer|explain:-o|check:--optimizer|check:-o|fit:--optimizer|fit:-o)
+    estimate:--optimizer|estimate:-o|explain:--optimizer|explain:-o|check:--optimizer|check:-o|fit:--optimizer|fit:-o|collocate:--optimizer|collocate:-o)
         mapfile -t COMPREPLY < <(compgen -W "sgd sgd-decay sgd-fused sgd-momentum sgd-momentum-decay sgd-momentum-fused sgd-nesterov adam adam-decay adam-fused adam-single adamw adamw-amsgrad adamw-fused adamw-single rmsprop rmsprop-centered adagrad adagrad-fused adadelta adamax nadam radam adafactor asgd rprop lion muon none" -- "$word")
         return ;;
     *:--loss|*:-l)
@@ -38,10 +38,20 @@ _plimsoll() {
         return ;;
     *:--parallel)
         return ;;
-    *:--gpu|*:-g)
+    estimate:--gpu|estimate:-g|explain:--gpu|explain:-g|check:--gpu|check:-g|fit:--gpu|fit:-g|evaluate:--gpu|evaluate:-g|train:--gpu|train:-g)
         mapfile -t COMPREPLY < <(compgen -W "h200 h100-sxm h100-pcie h100-nvl b200 a100-40gb a100-80gb v100-16gb v100-32gb l40s l4 a10 a10g t4 a6000 rtx6000-ada rtx3060 rtx3060ti rtx3070 rtx3070ti rtx3080-10gb rtx3080-12gb rtx3080ti rtx3090 rtx3090ti rtx4060 rtx4060ti-8gb rtx4060ti-16gb rtx4070 rtx4070super rtx4070ti rtx4070tisuper rtx4080 rtx4080super rtx4090 rtx5060ti-16gb rtx5070 rtx5070ti rtx5080 rtx5090" -- "$word")
         return ;;
-    estimate:--estimator|estimate:-e|explain:--estimator|explain:-e|check:--estimator|check:-e|fit:--estimator|fit:-e)
+    collocate:--gpu|collocate:-g)
+        mapfile -t COMPREPLY < <(compgen -W "h200 h100-sxm h100-pcie h100-nvl b200 a100-40gb a100-80gb v100-16gb v100-32gb l40s l4 a10 a10g t4 a6000 rtx6000-ada rtx3060 rtx3060ti rtx3070 rtx3070ti rtx3080-10gb rtx3080-12gb rtx3080ti rtx3090 rtx3090ti rtx4060 rtx4060ti-8gb rtx4060ti-16gb rtx4070 rtx4070super rtx4070ti rtx4070tisuper rtx4080 rtx4080super rtx4090 rtx5060ti-16gb rtx5070 rtx5070ti rtx5080 rtx5090" -- "$word")
+        return ;;
+    *:--sharing)
+        mapfile -t COMPREPLY < <(compgen -W "slices mps" -- "$word")
+        return ;;
+    *:--host-speed)
+        return ;;
+    *:--copy-gbps)
+        return ;;
+    estimate:--estimator|estimate:-e|explain:--estimator|explain:-e|check:--estimator|check:-e|fit:--estimator|fit:-e|collocate:--estimator|collocate:-e)
         mapfile -t COMPREPLY < <(compgen -W "hybrid sim bigru-transformer bigru-transformer-light transformer-only bigru-only transformer-bigru decision-tree random-forest adaboost xgboost extra-trees catboost lightgbm lightgbm-library gpumemnet-mlp gpumemnet-transformer gpumemnet-regression horus dnnmem llmem zero accelerate faketensor" -- "$word")
         return ;;
     evaluate:--estimator|evaluate:-e)
@@ -51,6 +61,9 @@ _plimsoll() {
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
     *:--timeline|*:-t)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    *:--times)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
     *:--heatmap)
@@ -81,10 +94,10 @@ _plimsoll() {
     *:--hold-out)
         return ;;
     train:--target)
-        mapfile -t COMPREPLY < <(compgen -W "memory flops flop-rate" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "memory flops flop-rate step_ms smact smocc drama tensor" -- "$word")
         return ;;
     evaluate:--target)
-        mapfile -t COMPREPLY < <(compgen -W "memory flops flop-rate" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "memory flops flop-rate step_ms smact smocc drama tensor" -- "$word")
         return ;;
     *:--seed)
         return ;;
@@ -111,13 +124,14 @@ _plimsoll() {
         return ;;
     esac
     case ${COMP_WORDS[1]} in
-    estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --timeline --heatmap --json --help --version" ;;
-    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --timeline --json --help --version" ;;
+    estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --host-speed --copy-gbps --estimator --model --timeline --heatmap --json --help --version" ;;
+    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --host-speed --copy-gbps --estimator --model --timeline --time --times --json --help --version" ;;
     check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --json --help --version" ;;
     fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --most --json --help --version" ;;
+    collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --sharing --host-speed --copy-gbps --estimator --model --json --help --version" ;;
     convert) options="--batch --seq --task --attention --train --out --json --help --version" ;;
     evaluate) options="--gpu --estimator --model --graphs --described --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --json --help --version" ;;
-    train) options="--gpu --jobs --graphs --out --split --hold-out --target --seed --bin --set --curve --json --help --version" ;;
+    train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --json --help --version" ;;
     estimators) options="--json --help --version" ;;
     gpus) options="--json --help --version" ;;
     *) return ;;

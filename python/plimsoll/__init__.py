@@ -3,7 +3,9 @@
     import plimsoll
     report = plimsoll.estimate(model, example_inputs, optimizer="adamw", precision="amp-bf16", gpu="a100-80gb")
     report.peak_bytes, report.fits
+    report.step_ms, report.utilization["smact"].value
     plimsoll.max_batch(model, example_inputs, gpu="t4").batch
+    print(plimsoll.collocate(report, "other.json"))
     if plimsoll.fits("model.pt2", batch=64, gpu="l4"): ...
 
 `python -m plimsoll train.py ARGS` asks the same of a script, unchanged, up to its first optimizer step.
@@ -11,14 +13,16 @@ The package is a thin layer over libplimsoll, which simulates what PyTorch alloc
 PyTorch only where a module is given.
 """
 from ._api import Batch, Estimator, Fit, estimate, estimators, fits, gpus, load, max_batch, optimizers
+from ._collocate import Pair, collocate
 from ._errors import Error, InputError, MissingError, UsageError
 from ._library import library_path
 from ._model import Model, Symbol
-from ._report import Alive, Gpu, Moment, Report
+from ._report import Alive, Figure, Gpu, Moment, Report, Time
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Alive", "Batch", "Error", "Estimator", "Fit", "Gpu", "InputError", "MissingError", "Model", "Moment", "Report", "Symbol",
-    "UsageError", "estimate", "estimators", "fits", "gpus", "library_path", "load", "max_batch", "optimizers",
+    "Alive", "Batch", "Error", "Estimator", "Figure", "Fit", "Gpu", "InputError", "MissingError", "Model", "Moment", "Pair",
+    "Report", "Symbol", "Time", "UsageError", "collocate", "estimate", "estimators", "fits", "gpus", "library_path", "load",
+    "max_batch", "optimizers",
 ]

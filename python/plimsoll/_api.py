@@ -279,7 +279,7 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
              loss: Union[str, Callable[..., Any]] = "auto", checkpoint: bool = False, accumulate: int = 1,
              channels_last: bool = False, cudnn_benchmark: bool = False, alloc_conf: Optional[str] = None,
              parallel: Optional[str] = None, estimator: str = "hybrid", train: Optional[str] = None, targets: Any = None,
-             via: str = "auto", **reading: Any) -> Report:
+             via: str = "auto", host_speed: Optional[float] = None, copy_gbps: Optional[float] = None, **reading: Any) -> Report:
     """What training the model will take of a GPU. Needs no GPU, and runs nothing on one.
 
     model: a torch.nn.Module; or a path, or the bytes, of a file that the library reads; or a PretrainedConfig
@@ -301,6 +301,9 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     train: which part is trained: "lora-r16", "head", ...; None: all that requires a gradient.
     via: of a module: "auto" tries torch.export and, where that refuses, traces one training step under fake
         tensors; "export" or "trace" for one of them alone. report.via says which it was.
+    host_speed: the speed of the host that launches the kernels, that of the measured one being 1 (0.1 to 10).
+    copy_gbps: copies of the batch to the card, in GB/s, while the step waits (20 where None); math.inf: it is there
+        when the step begins.
     reading: settings of the library's reader, such as memory_limit in bytes.
 
     Raises UsageError for settings, InputError for models that cannot be read or captured, MissingError for what
@@ -309,7 +312,8 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     traceable = _is_module(model) and example_inputs is not None
     asked = dict(optimizer=_optimizer_name(optimizer, traceable), precision=precision, gpu=gpu, batch=batch, seq=seq, loss=loss,
                  checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, cudnn_benchmark=cudnn_benchmark,
-                 alloc_conf=alloc_conf, parallel=parallel, estimator=estimator, train=train)
+                 alloc_conf=alloc_conf, parallel=parallel, estimator=estimator, train=train, host_speed=host_speed,
+                 copy_gbps=copy_gbps)
     if callable(loss) and not _is_module(model):
         raise UsageError("a function can be the loss of a torch.nn.Module alone", "loss")
     if _is_module(model):

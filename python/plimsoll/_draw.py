@@ -305,6 +305,13 @@ def card(report: "Report") -> str:
     out.append('<div style="margin-top:8px"><span style="font-size:24px;font-weight:bold">%s</span> <span style="color:%s">'
                'at the peak%s</span></div>' % (x(_words.size(report.peak_bytes)), FAINT, x(report._interval())))
     out.append('<div style="color:%s;font-weight:bold">%s</div>' % (GOOD if report.fits else ALARM, x(verdict)))
+    if report.step_ms is not None:
+        told = [line.strip() for line in report._lines_of_use() if line]
+        out.append('<div style="margin-top:8px">%s<br/><span style="color:%s">%s</span></div>'
+                   % (x(told[0]), FAINT, x("; ".join(told[1:3]))))
+        busy = ["%s %.1f %%%s" % (name, figure.value, " (%s)" % report.levels[name] if report.levels.get(name) else "")
+                for name, figure in report.utilization.items() if figure.value is not None]
+        out.append('<div style="color:%s">%s</div>' % (FAINT, x(", ".join(busy))))
     if report.has_breakdown:
         out.append(_cells(report))
     if report.has_timeline:

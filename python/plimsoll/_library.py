@@ -1,7 +1,7 @@
 """libplimsoll through ctypes: where it is found, its structs and its functions.
 
 Structs and prototypes follow include/plimsoll/plimsoll.h, member by member, as far as this package
-uses them; tests/layout.py holds them against what a C compiler makes of the header. A call through
+uses them; tests/test_library.py holds them against what a C compiler makes of the header. A call through
 CDLL lets other Python threads run meanwhile, which the library allows: a model may be shared by
 threads that only estimate. Left out: training and evaluation on measured jobs, which the command has.
 """
@@ -25,6 +25,10 @@ READING = ("memory_limit", "depth_limit", "task", "attention")  # members of pl_
 KINDS = ("weights", "gradients", "optimizer", "activations", "inputs", "workspace", "temporary", "fragmentation", "context")
 MOMENT_KINDS = KINDS[:7]  # those that lie in the allocator; PL_FRAGMENTATION of them
 PHASES = ("load", "input", "forward", "backward", "optimizer")
+COUNTERS = ("smact", "smocc", "drama", "tensor")
+FAMILIES = ("mlp", "cnn", "transformer", "rnn")
+LEVELS = ("low", "medium", "high")
+SHARINGS = ("slices", "mps")
 
 
 class ErrorStruct(ctypes.Structure):
@@ -56,7 +60,8 @@ class Job(ctypes.Structure):
                 ("loss", c_int), ("checkpoint", c_bool), ("accumulate", c_int), ("channels_last", c_bool),
                 ("cudnn_benchmark", c_bool), ("alloc_conf", c_char_p), ("parallel", c_int), ("world", c_int), ("stage", c_int),
                 ("parallel_mixed", c_bool), ("gpu", c_char_p), ("estimator", c_char_p), ("weights", c_void_p),
-                ("want_timeline", c_bool), ("want_alive", c_bool)]
+                ("want_timeline", c_bool), ("want_alive", c_bool), ("want_times", c_bool), ("host_speed", c_double),
+                ("copy_gbps", c_double)]
 
 
 class EstimatorInfo(ctypes.Structure):
@@ -85,17 +90,31 @@ class AliveStruct(ctypes.Structure):
                 ("tensor", c_char_p)]
 
 
+class FigureStruct(ctypes.Structure):
+    c_name = "pl_figure"
+    _fields_ = [("value", c_double), ("low", c_double), ("high", c_double)]
+
+
+class TimeStruct(ctypes.Structure):
+    c_name = "pl_time"
+    _fields_ = [("module", c_char_p), ("operator_name", c_char_p), ("phase", c_int), ("calls", c_int64), ("launches", c_int64),
+                ("device_ms", c_double), ("host_ms", c_double), ("flops", c_double), ("bytes", c_double)]
+
+
 class ReportStruct(ctypes.Structure):
     c_name = "pl_report"
     _fields_ = [("gpu", POINTER(GpuStruct)), ("estimator", c_char_p), ("peak_bytes", c_int64), ("low_bytes", c_int64),
                 ("high_bytes", c_int64), ("coverage", c_double), ("allocated_bytes", c_int64), ("reserved_bytes", c_int64),
                 ("overhead_bytes", c_int64), ("breakdown", c_int64 * len(KINDS)), ("peak_phase", c_int),
-                ("flops_per_step", c_double), ("flop_rate", c_double), ("peak_step", c_int), ("peak_operator", c_char_p),
-                ("peak_module", c_char_p), ("fits", c_bool), ("out_of_memory", c_bool), ("retries", c_int64),
-                ("batch", c_int64), ("seq", c_int64), ("events", c_int64), ("elapsed_us", c_int64),
-                ("unknown_operators", POINTER(c_char_p)), ("unknown_count", c_size_t), ("warnings", POINTER(c_char_p)),
-                ("warning_count", c_size_t), ("timeline", POINTER(MomentStruct)), ("timeline_count", c_size_t),
-                ("alive", POINTER(AliveStruct)), ("alive_count", c_size_t)]
+                ("flops_per_step", c_double), ("flop_rate", c_double), ("flops", c_double * len(PHASES)),
+                ("moved_bytes", c_double), ("launches", c_double), ("step_ms", FigureStruct), ("device_ms", c_double),
+                ("host_ms", c_double), ("host_bound", c_bool), ("counters", FigureStruct * len(COUNTERS)),
+                ("time_coverage", c_double), ("family", c_int), ("times", POINTER(TimeStruct)), ("time_count", c_size_t),
+                ("peak_step", c_int), ("peak_operator", c_char_p), ("peak_module", c_char_p), ("fits", c_bool),
+                ("out_of_memory", c_bool), ("retries", c_int64), ("batch", c_int64), ("seq", c_int64), ("events", c_int64),
+                ("elapsed_us", c_int64), ("unknown_operators", POINTER(c_char_p)), ("unknown_count", c_size_t),
+                ("warnings", POINTER(c_char_p)), ("warning_count", c_size_t), ("timeline", POINTER(MomentStruct)),
+                ("timeline_count", c_size_t), ("alive", POINTER(AliveStruct)), ("alive_count", c_size_t)]
 
 
 class FitStruct(ctypes.Structure):
@@ -103,8 +122,22 @@ class FitStruct(ctypes.Structure):
     _fields_ = [("batch", c_int64), ("high_at", c_int64), ("high_above", c_int64), ("tried", c_int64)]
 
 
+class DemandStruct(ctypes.Structure):
+    c_name = "pl_demand"
+    _fields_ = [("name", c_char * 128), ("gpu", c_char * 64), ("peak_bytes", c_int64), ("high_bytes", c_int64),
+                ("overhead_bytes", c_int64), ("step_ms", c_double), ("device_ms", c_double), ("host_ms", c_double),
+                ("launches", c_double), ("counters", c_double * len(COUNTERS)), ("calibrated", c_bool)]
+
+
+class PairStruct(ctypes.Structure):
+    c_name = "pl_pair"
+    _fields_ = [("sharing", c_int), ("needed_bytes", c_int64), ("usable_bytes", c_int64), ("fits", c_bool),
+                ("slowdown", FigureStruct * 2), ("coverage", c_double), ("gain", FigureStruct), ("worth_it", c_bool),
+                ("advice", c_char_p), ("calibrated", c_bool)]
+
+
 STRUCTS = (ErrorStruct, ModelSettings, Symbol, ModelInfo, Job, EstimatorInfo, GpuStruct, MomentStruct, AliveStruct,
-           ReportStruct, FitStruct)
+           FigureStruct, TimeStruct, ReportStruct, FitStruct, DemandStruct, PairStruct)
 
 # name: (result, arguments)
 _MODEL, _REPORT, _ERR = c_void_p, POINTER(ReportStruct), POINTER(ErrorStruct)
@@ -127,10 +160,17 @@ FUNCTIONS = {
     "pl_gpu_usable": (c_int64, [POINTER(GpuStruct)]),
     "pl_kind_name": (c_char_p, [c_int]),
     "pl_phase_name": (c_char_p, [c_int]),
+    "pl_counter_name": (c_char_p, [c_int]),
+    "pl_family_name": (c_char_p, [c_int]),
+    "pl_level_name": (c_char_p, [c_int]),
+    "pl_level_of": (c_int, [c_int, c_int, c_double]),
     "pl_estimate": (c_int, [POINTER(_REPORT), _MODEL, POINTER(Job), _ERR]),
     "pl_report_close": (None, [POINTER(_REPORT)]),
     "pl_report_json": (c_char_p, [_REPORT, _MODEL]),
     "pl_fit_batch": (c_int, [POINTER(FitStruct), _MODEL, POINTER(Job), c_int64, _ERR]),
+    "pl_sharing_name": (c_char_p, [c_int]),
+    "pl_demand_open": (c_int, [POINTER(DemandStruct), c_char_p, _ERR]),
+    "pl_collocate": (c_int, [POINTER(PairStruct), POINTER(DemandStruct), POINTER(DemandStruct), POINTER(GpuStruct), c_int, _ERR]),
 }
 
 

@@ -6,6 +6,7 @@ names, is put into a pl_job here.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -19,7 +20,8 @@ TRACED = ("batch", "seq", "precision", "optimizer", "loss", "checkpoint", "accum
 
 DEFAULTS: Dict[str, Any] = dict(
     optimizer="adamw", precision=None, gpu="h200", batch=None, seq=None, loss="auto", checkpoint=False, accumulate=1,
-    channels_last=False, cudnn_benchmark=False, alloc_conf=None, parallel=None, estimator="hybrid", train=None)
+    channels_last=False, cudnn_benchmark=False, alloc_conf=None, parallel=None, estimator="hybrid", train=None,
+    host_speed=None, copy_gbps=None)
 
 
 class Symbol(NamedTuple):
@@ -70,6 +72,14 @@ class _Job:
             # The case of a name does not matter, as in the command.
             value = value.lower() if name in ("optimizer", "gpu", "estimator") else value
             setattr(self.job, name, self._bytes(value, name))
+        for name, most in (("host_speed", 10), ("copy_gbps", 1000)):
+            value = settings.get(name)
+            if value is None:
+                continue
+            endless = name == "copy_gbps" and value == math.inf
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not (endless or 0.1 <= value <= most):
+                raise UsageError("a number from 0.1 to %d, not %r" % (most, value), name)
+            setattr(self.job, name, float(value))
         for name in ("checkpoint", "channels_last", "cudnn_benchmark"):
             setattr(self.job, name, bool(settings.get(name)))
         self._parse("precision", settings, lib.pl_precision_parse, lambda: _names(lib.pl_precision_name))
@@ -202,7 +212,7 @@ class Model:
     def estimate(self, **settings: Any) -> Report:
         """A report on a job with this model; settings as in plimsoll.estimate."""
         job, told = self._job(settings)
-        job.job.want_timeline = job.job.want_alive = True
+        job.job.want_timeline = job.job.want_alive = job.job.want_times = True
         lib, err, out = library(), ErrorStruct(), ctypes.POINTER(ReportStruct)()
         if lib.pl_estimate(ctypes.byref(out), self._pointer, ctypes.byref(job.job), ctypes.byref(err)):
             raise fail(err)

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _draw, _words
 from ._errors import MissingError, UsageError
-from ._library import KINDS, MOMENT_KINDS, PHASES, GpuStruct, MomentStruct, known, library, text
+from ._library import COUNTERS, KINDS, MOMENT_KINDS, PHASES, GpuStruct, MomentStruct, known, library, text
 
 
 class Gpu(NamedTuple):
@@ -64,8 +64,34 @@ class Alive(NamedTuple):
     tensor: Optional[str]
 
 
+class Figure(NamedTuple):
+    """A prediction and its interval; None: not known."""
+
+    value: Optional[float]
+    low: Optional[float]
+    high: Optional[float]
+
+
+class Time(NamedTuple):
+    """Part of a step: one operator of one module in one phase."""
+
+    module: str
+    operator: str
+    phase: str
+    calls: int
+    launches: int  #: kernels
+    device_ms: float  #: the kernels' time
+    host_ms: float  #: the host's, for launching them
+    flops: float
+    bytes: float  #: read and written
+
+
 def real(value: float) -> Optional[float]:
     return value if math.isfinite(value) else None
+
+
+def figure_of(struct: Any) -> Figure:
+    return Figure(real(struct.value), real(struct.low), real(struct.high))
 
 
 def gpu_of(pointer: Any) -> Gpu:
@@ -91,7 +117,8 @@ class Report:
 
     peak_bytes is what nvidia-smi will show for the process, low_bytes and high_bytes the interval that is
     meant to hold the share `coverage` of jobs; fits says whether high_bytes fit the card. breakdown is the
-    peak instant by kind and adds up to peak_bytes. via tells how the model was read: "file", "config",
+    peak instant by kind and adds up to peak_bytes. step_ms is how long a step takes, utilization how busy the
+    card is meanwhile, in percent, by NVML's counters; their intervals hold the share time_coverage. via tells how the model was read: "file", "config",
     "export" (torch.export) or "trace" (a training step under fake tensors); warnings what to know of the
     figures.
     """
@@ -118,7 +145,20 @@ class Report:
     peak_step: Optional[int]
     peak_operator: Optional[str]
     peak_module: Optional[str]
-    flops_per_step: Optional[float]
+    flops_per_step: Optional[float]  #: as PyTorch's FlopCounterMode counts them
+    flops: Dict[str, Optional[float]]  #: all of them, by phase
+    step_ms: Optional[float]
+    step_ms_low: Optional[float]
+    step_ms_high: Optional[float]
+    device_ms: Optional[float]  #: sum of the kernels' times
+    host_ms: Optional[float]  #: the host's, for launching them
+    bound: Optional[str]  #: "host" or "device": what a step waits for
+    launches: Optional[float]  #: kernels a step
+    moved_bytes: Optional[float]  #: read and written by kernels, a step
+    utilization: Dict[str, Figure]  #: "smact", "smocc", "drama", "tensor"; percent
+    levels: Dict[str, Optional[str]]  #: of the same: "low", "medium" or "high", by paper 3's bins
+    family: Optional[str]  #: whose bins are meant: "mlp", "cnn", "transformer", "rnn"
+    time_coverage: Optional[float]
     fits: bool
     out_of_memory: bool  #: the card is too small; figures as if it were not
     retries: Optional[int]
@@ -135,6 +175,7 @@ class Report:
         """Takes the library's report over. Use estimate()."""
         self._owned: Optional[_Owned] = _Owned(pointer)
         self._kept: Optional[List[Moment]] = None
+        self._kept_times: Optional[List[Time]] = None
         lib, r = library(), pointer.contents
         raw = lib.pl_report_json(pointer, model)
         if raw is None:
@@ -155,6 +196,13 @@ class Report:
         self.peak_step = known(r.peak_step)
         self.peak_operator, self.peak_module = text(r.peak_operator) or None, text(r.peak_module) or None
         self.flops_per_step = real(r.flops_per_step)
+        compute, use = self.json["compute"], self.json["utilization"]
+        self.flops = {phase: real(r.flops[PHASES.index(phase)]) for phase in compute["flops"]}
+        self.step_ms, self.step_ms_low, self.step_ms_high = figure_of(r.step_ms)
+        self.device_ms, self.host_ms, self.bound = real(r.device_ms), real(r.host_ms), compute["bound"]
+        self.launches, self.moved_bytes = real(r.launches), real(r.moved_bytes)
+        self.utilization = {name: figure_of(r.counters[i]) for i, name in enumerate(COUNTERS)}
+        self.levels, self.family, self.time_coverage = use["levels"], use["family"], real(r.time_coverage)
         self.fits, self.out_of_memory = bool(r.fits), bool(r.out_of_memory)
         self.retries, self.events, self.elapsed_us = known(r.retries), known(r.events), r.elapsed_us
         self.warnings = list(dict.fromkeys([*warnings, *self.json["warnings"]]))
@@ -175,6 +223,22 @@ class Report:
     @property
     def has_breakdown(self) -> bool:
         return all(count is not None for count in self.breakdown.values())
+
+    @property
+    def compute(self) -> Dict[str, Any]:
+        """Time and operations of a step, as the command's JSON has them."""
+        made: Dict[str, Any] = self.json["compute"]
+        return made
+
+    @property
+    def times(self) -> Optional[List[Time]]:
+        """Where a step's time goes, the longest first; None for estimators that do not simulate."""
+        if self._kept_times is None and self._owned is not None and self._owned.pointer.contents.times:
+            r = self._owned.pointer.contents
+            self._kept_times = [Time(text(t.module) or "", text(t.operator_name) or "",
+                                     PHASES[t.phase] if 0 <= t.phase < len(PHASES) else "", t.calls, t.launches, t.device_ms,
+                                     t.host_ms, t.flops, t.bytes) for t in r.times[:r.time_count]]
+        return self._kept_times
 
     @property
     def has_timeline(self) -> bool:
@@ -223,7 +287,7 @@ class Report:
 
     def __getstate__(self) -> Dict[str, Any]:
         state = dict(self.__dict__)
-        state["_kept"], state["_owned"] = self.timeline, None
+        state["_kept"], state["_kept_times"], state["_owned"] = self.timeline, self.times, None
         return state
 
     # ---- text ----
@@ -269,6 +333,50 @@ class Report:
             return "does not fit %s: %s too much" % (on, _words.size(-left))
         return "does not fit %s: the allocator runs out of memory" % on
 
+    def _lines_of_use(self) -> List[str]:
+        """A step's time and compute, and how busy the card is, as the command tells them."""
+        if self.step_ms is None:
+            learnt = [("%.4g GFLOP a step" % (self.flops_per_step / 1e9)) if self.flops_per_step is not None else "",
+                      ("%.4g GFLOP/s" % (self.compute["flops_per_s"] / 1e9)) if self.compute["flops_per_s"] is not None else ""]
+            told = ", ".join(words for words in learnt if words)
+            return ["compute " + told] if told else []
+        line = "step " + _words.time(self.step_ms)
+        if self.step_ms_low is not None and self.step_ms_high is not None:
+            line += ", between %s and %s" % (_words.time(self.step_ms_low), _words.time(self.step_ms_high))
+            if self.time_coverage is not None:
+                line += " (%.0f %% of jobs)" % (100 * self.time_coverage)
+        out = ["", line + ("" if self.gpu.calibrated else "; by the card's rates, it was not measured")]
+        if self.device_ms is not None and self.host_ms is not None:
+            kernels = "the kernels" if self.launches is None else "%.0f kernels" % self.launches
+            device, host = _words.time(self.device_ms), _words.time(self.host_ms)
+            out.append("  bound by the host: it takes %s to launch %s of %s" % (host, kernels, device) if self.bound == "host"
+                       else "  bound by the card: %s of %s, launched within %s" % (kernels, device, host))
+        seconds, rates = self.step_ms / 1e3, []
+        if self.batch and seconds > 0:
+            samples = self.batch * (self.settings.get("accumulate") or 1)
+            rates.append(_words.rate(samples / seconds) + " samples/s")
+            if self.seq:
+                rates.append(_words.rate(samples * self.seq / seconds) + " tokens/s")
+        every = [self.flops[phase] for phase in ("forward", "backward", "optimizer")]
+        flops = sum(every) if None not in every else self.flops_per_step
+        if flops is not None:
+            rates.append(_words.scaled(flops, "FLOP") + " a step")
+            if self.step_ms:
+                rates.append(_words.scaled(flops / (self.step_ms / 1e3), "FLOP/s"))
+        if self.moved_bytes is not None:
+            rates.append(_words.size(int(self.moved_bytes)) + " moved")
+        if rates:
+            out.append("  " + ", ".join(rates))
+        rows = [(name, figure) for name, figure in self.utilization.items() if figure.value is not None]
+        for name, figure in rows:
+            title = name if name == "tensor" else name.upper()
+            interval = "" if figure.low is None or figure.high is None else "%.1f to %.1f" % (figure.low, figure.high)
+            out.append("  %-6s %6.1f %%  %-13s  %-6s  %s" % (title, figure.value, interval, self.levels.get(name) or "",
+                                                            _words.bar((figure.value or 0) / 100, 32)))
+        if rows:
+            out.insert(len(out) - len(rows), "")
+        return out
+
     def __str__(self) -> str:
         out = [*self._lines_of_model(), "", "peak %s%s" % (_words.size(self.peak_bytes), self._interval())]
         if not self.has_breakdown:
@@ -292,6 +400,7 @@ class Report:
                  ("outside the allocator", self.overhead_bytes)]
         out += ["", ", ".join("%s %s" % (name, _words.size(count)) for name, count in parts if count is not None)]
         out.append(self._line_of_fit())
+        out += self._lines_of_use()
         out += ["warning: " + _words.clean(warning) for warning in self.warnings]
         return "\n".join(line for i, line in enumerate(out) if line or i + 1 < len(out))
 

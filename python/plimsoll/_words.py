@@ -35,6 +35,33 @@ def number(count: Optional[int]) -> str:
     return str(count)
 
 
+def _three(value: float, unit: str) -> str:
+    return "%.*f %s" % (2 if value < 9.995 else 1 if value < 99.95 else 0, value, unit)
+
+
+def time(ms: Optional[float]) -> str:
+    """Milliseconds in the unit that suits them: 12.3 ms, 85.0 us, 2.40 s."""
+    if ms is None:
+        return "?"
+    if ms >= 1000:
+        return _three(ms / 1000, "s")
+    return _three(ms, "ms") if ms >= 1 or ms <= 0 else _three(1000 * ms, "us")
+
+
+def scaled(value: float, unit: str) -> str:
+    """An amount with a prefix: 83.2 GFLOP."""
+    prefixes = ("", "k", "M", "G", "T", "P", "E")
+    at = 0
+    while value >= 999.5 and at + 1 < len(prefixes):
+        value, at = value / 1000, at + 1
+    return _three(value, prefixes[at] + unit)
+
+
+def rate(value: float) -> str:
+    """So many a second: 3.4, 341, 27.9 k."""
+    return "%.1f" % value if value < 100 else number(int(value))
+
+
 def clean(string: str) -> str:
     """A string from a model's file, fit for a terminal: control characters become question marks."""
     return "".join("?" if ord(c) < 32 or 127 <= ord(c) < 160 else c for c in string)

@@ -71,7 +71,9 @@ class Layout(unittest.TestCase):
                 wanted["%s.%s" % (c, name)] = [field.offset, field.size]
                 lines.append('printf("%s.%s %%zu %%zu\\n", offsetof(%s, %s), sizeof(((%s *)0)->%s));' % (c, name, c, name, c, name))
         for count, value in (("PL_KINDS", len(_library.KINDS)), ("PL_FRAGMENTATION", len(_library.MOMENT_KINDS)),
-                             ("PL_PHASES", len(_library.PHASES)), ("PL_UNKNOWN", _library.UNKNOWN)):
+                             ("PL_PHASES", len(_library.PHASES)), ("PL_COUNTERS", len(_library.COUNTERS)),
+                             ("PL_FAMILIES", len(_library.FAMILIES)), ("PL_LEVELS", len(_library.LEVELS)),
+                             ("PL_SHARINGS", len(_library.SHARINGS)), ("PL_UNKNOWN", _library.UNKNOWN)):
             wanted[count] = [value]
             lines.append('printf("%s %%d 0\\n", (int)%s);' % (count, count))
         lines += ["return 0; }"]
@@ -100,7 +102,18 @@ class Layout(unittest.TestCase):
     def test_names_are_the_librarys(self):
         lib = _library.library()
         self.assertEqual([lib.pl_kind_name(i).decode() for i in range(len(_library.KINDS))], list(_library.KINDS))
-        self.assertEqual([lib.pl_phase_name(i).decode() for i in range(len(_library.PHASES))], list(_library.PHASES))
+        for names, name in ((_library.PHASES, lib.pl_phase_name), (_library.COUNTERS, lib.pl_counter_name),
+                            (_library.FAMILIES, lib.pl_family_name), (_library.LEVELS, lib.pl_level_name),
+                            (_library.SHARINGS, lib.pl_sharing_name)):
+            self.assertEqual([name(i).decode() for i in range(len(names))], list(names))
+            self.assertIsNone(name(len(names)))
+
+    def test_levels_are_paper_3s(self):
+        level = _library.library().pl_level_of
+        for family, counter, value, wanted in ((0, 0, 19.9, 0), (0, 0, 20, 1), (0, 0, 70, 2), (1, 0, 89.9, 1), (1, 2, 90, 2),
+                                               (2, 1, 30, 1), (2, 1, 40, 2), (2, 2, 29.9, 0), (3, 1, 30, 2), (2, 0, 0, 0),
+                                               (1, 3, 50, 3), (4, 0, 50, 3), (0, 0, float("nan"), 3)):
+            self.assertEqual(level(family, counter, value), wanted, (family, counter, value))
 
 
 class Tables(unittest.TestCase):
@@ -144,7 +157,7 @@ class Errors(unittest.TestCase):
     def test_settings(self):
         for wrong in (dict(gpu="h20"), dict(optimizer="adan"), dict(precision="fp12"), dict(loss="hinge"), dict(parallel="tp:4"),
                       dict(batch=0), dict(batch="many"), dict(accumulate=4097), dict(alloc_conf="no_such:1"), dict(seq=4),
-                      dict(estimator="oracle"), dict(loss=len)):
+                      dict(estimator="oracle"), dict(loss=len), dict(host_speed=0), dict(host_speed="fast"), dict(copy_gbps=0)):
             with self.subTest(wrong), self.assertRaises(plimsoll.UsageError) as caught:
                 plimsoll.estimate(EXAMPLE, **wrong)
             self.assertEqual(caught.exception.where, list(wrong)[0], caught.exception)

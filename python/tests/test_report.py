@@ -1,4 +1,5 @@
 """Reports: the command's figures, text, notebooks' cards, files; fits and max_batch on files. Without PyTorch."""
+import json
 import os
 import pickle
 import tempfile
@@ -57,6 +58,85 @@ class Figures(unittest.TestCase):
         self.assertLessEqual(bytes_asked_for, in_allocator)
         self.assertGreater(bytes_asked_for, 0.97 * in_allocator)
         self.assertEqual(report.alive, sorted(report.alive, key=lambda a: -a.bytes))
+
+
+class Use(unittest.TestCase):
+    """A step's time, and how busy the card is."""
+
+    def test_it_is_the_commands(self):
+        told = command("estimate", EXAMPLE, "--batch", "64", "--host-speed", "2", "--json")
+        report = plimsoll.estimate(EXAMPLE, batch=64, host_speed=2)
+        self.assertEqual((report.compute, report.json["utilization"]), (told["compute"], told["utilization"]))
+        for name in ("step_ms", "step_ms_low", "step_ms_high", "device_ms", "host_ms", "launches", "flops_per_step"):
+            self.assertAlmostEqual(getattr(report, name), told["compute"][name], delta=1e-4 * told["compute"][name], msg=name)
+        self.assertEqual(list(report.utilization), ["smact", "smocc", "drama", "tensor"])
+        for name, figure in report.utilization.items():
+            self.assertTrue(0 <= figure.low <= figure.value <= figure.high <= 100, name)
+            self.assertAlmostEqual(figure.value, told["utilization"][name], delta=1e-3, msg=name)
+        self.assertEqual(report.levels, told["utilization"]["levels"])
+        self.assertEqual((report.family, report.bound in ("host", "device")), ("cnn", True))
+        self.assertGreater(report.flops["backward"], report.flops["forward"])
+        slow, ready = (plimsoll.estimate(EXAMPLE, batch=64, copy_gbps=rate).step_ms for rate in (0.5, float("inf")))
+        self.assertGreater(slow, ready)
+
+    def test_times_add_up(self):
+        report = plimsoll.estimate(EXAMPLE)
+        self.assertTrue(report.times and all(t.device_ms >= 0 and t.host_ms >= 0 for t in report.times))
+        modules = {t.module for t in report.times}
+        self.assertIn("layer1.0.conv1", modules)
+        told = command("explain", EXAMPLE, "--time", "--json")
+        self.assertAlmostEqual(sum(t.device_ms for t in report.times), sum(p["device_ms"] for p in told["phases"]), places=3)
+        self.assertEqual(len(pickle.loads(pickle.dumps(report)).times), len(report.times))
+
+    def test_who_does_not_know_says_so(self):
+        report = plimsoll.estimate(EXAMPLE, estimator="horus")
+        self.assertIsNone(report.step_ms)
+        self.assertIsNone(report.times)
+        self.assertEqual(report.utilization["smact"], (None, None, None))
+        self.assertIsNone(report.levels["smact"])
+        self.assertNotIn("step ", str(report))
+
+
+class Collocation(unittest.TestCase):
+    def test_it_is_the_commands(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for batch in (32, 64):
+                paths.append(os.path.join(folder, "%d.json" % batch))
+                with open(paths[-1], "w") as out:
+                    json.dump(command("estimate", EXAMPLE, "--batch", str(batch), "--json"), out)
+            told = command("collocate", *paths, "--sharing", "mps", "--json")
+            reports = [plimsoll.estimate(EXAMPLE, batch=batch) for batch in (32, 64)]
+            for jobs in (paths, reports, [reports[0].json, paths[1]]):
+                pair = plimsoll.collocate(*jobs, sharing="mps")
+                self.assertEqual((pair.fits, pair.needed_bytes, pair.sharing, pair.gpu.name, pair.worth_it, pair.advice),
+                                 (told["fits"], told["needed_bytes"], "mps", "h200", told["worth_it"], told["advice"]))
+                for i in range(2):
+                    self.assertAlmostEqual(pair.slowdown[i].value, told["jobs"][i]["slowdown"], places=3)
+            self.assertIn(told["advice"], str(pair))
+            # A model is estimated first.
+            same = plimsoll.collocate(EXAMPLE, paths[0])
+            self.assertAlmostEqual(same.slowdown[0].value, same.slowdown[1].value, places=4)
+            with open(paths[0]) as whole, open(os.path.join(folder, "cut.json"), "w") as out:
+                out.write(whole.read()[:200])
+            with self.assertRaises(plimsoll.InputError) as caught:
+                plimsoll.collocate(os.path.join(folder, "cut.json"), paths[0])
+            self.assertIn("cut.json", str(caught.exception))
+
+    def test_what_makes_no_sense(self):
+        report = plimsoll.estimate(EXAMPLE)
+        with self.assertRaises(plimsoll.UsageError):
+            plimsoll.collocate(report, report, sharing="luck")
+        with self.assertRaises(plimsoll.UsageError):
+            plimsoll.collocate(report, report, gpu="t4")  # estimated for another
+        with self.assertRaises(plimsoll.UsageError):
+            plimsoll.collocate(report, report, gpu="t5")
+        with self.assertRaises(plimsoll.InputError):
+            plimsoll.collocate(report, {"memory": 3})
+        with self.assertRaises(plimsoll.InputError):
+            plimsoll.collocate(report, "/no/such/file.json")
+        with self.assertRaises(plimsoll.InputError):
+            plimsoll.collocate(report, plimsoll.estimate(EXAMPLE, estimator="horus"))  # no times
 
 
 class Text(unittest.TestCase):

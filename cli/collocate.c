@@ -1,0 +1,188 @@
+/* collocate: two jobs on one card: whether they fit together, how much slower each gets, and what
+ * is won. The jobs are told by what was written with estimate --json, or estimated here. The
+ * library decides (pl_collocate); here it is asked and told. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text.h"
+#include "verbs.h"
+
+/* Whether a file begins as an estimate's JSON does, its keys as they were written or sorted: then a
+ * failure to read it is told as one of an estimate, not of a model. */
+static bool looks_like_estimate(const char *path) {
+    char text[256] = "";
+    FILE *in = fopen(path, "r");
+    if (!in) return false;
+    size_t size = fread(text, 1, sizeof text - 1, in);
+    fclose(in);
+    text[size] = '\0';
+    const char *at = text + strspn(text, " \t\r\n");
+    if (*at != '{') return false;
+    at += 1 + strspn(at + 1, " \t\r\n");
+    return strncmp(at, "\"schema\"", 8) == 0 || strncmp(at, "\"compute\"", 9) == 0;
+}
+
+/* A model estimated for the card; complains on failure. */
+static int estimate_one(pl_demand *out, const request *r, const char *path, const char *gpu) {
+    request one = *r;
+    one.file = path;
+    one.job.gpu = gpu;
+    pl_model *model = NULL;
+    pl_report *report = NULL;
+    int code = open_model(&model, &one);
+    if (code == 0) code = simulate(&report, model, &one, &one.job);
+    if (code == 0) pl_demand_of(out, report, model);
+    pl_report_close(&report);
+    pl_model_close(&model);
+    return code;
+}
+
+/* Both demands, and the card: the one asked for, that of an estimate, or the default. */
+static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
+    bool known[2] = {false, false};
+    const char *name = r->job.gpu;
+    for (int i = 0; i < 2; i++) {
+        pl_error err;
+        pl_status status = pl_demand_open(&jobs[i], r->files.names[i], &err);
+        known[i] = status == PL_OK;
+        if (known[i] && !name) name = jobs[i].gpu;
+        if (!known[i] && (status != PL_INPUT || looks_like_estimate(r->files.names[i])))
+            return complain_of(&err, r->files.names[i]);
+    }
+    pl_job standard;
+    pl_job_default(&standard);
+    if (!name) name = standard.gpu;
+    *gpu = pl_gpu_find(name);
+    if (!*gpu)
+        return complain(PL_INPUT, "%s: no card \"%s\" in the catalogue; plimsoll gpus lists it",
+                        r->file, name);
+    for (int i = 0; i < 2; i++) {
+        int code = known[i] ? 0 : estimate_one(&jobs[i], r, r->files.names[i], (*gpu)->name);
+        if (code) return code;
+    }
+    return 0;
+}
+
+/* ---- text ---- */
+
+static small_text slowdown_text(const pl_figure *f) {
+    small_text t = {"?"};
+    if (isfinite(f->value) && isfinite(f->low) && isfinite(f->high))
+        snprintf(t.text, sizeof t.text, "%.2f times (%.2f to %.2f)", f->value, f->low, f->high);
+    else if (isfinite(f->value))
+        snprintf(t.text, sizeof t.text, "%.2f times", f->value);
+    return t;
+}
+
+static void print_jobs(const pl_demand jobs[2], const pl_pair *pair) {
+    table *t = table_new("lrrrrl");
+    table_row(t, (const char *[]){"JOB", "PEAK", "UP TO", "STEP ALONE", "TOGETHER", "SLOWER"});
+    for (int i = 0; i < 2; i++) {
+        const pl_demand *d = &jobs[i];
+        small_text peak = text_bytes(d->peak_bytes), high = text_bytes(d->high_bytes),
+                   alone = text_ms(d->step_ms),
+                   together = text_ms(d->step_ms * pair->slowdown[i].value),
+                   slower = slowdown_text(&pair->slowdown[i]);
+        table_row(t, (const char *[]){d->name, peak.text, high.text, alone.text, together.text,
+                                      slower.text});
+    }
+    table_print(t, stdout, 2);
+}
+
+/* Each job's speed beside the other, of what it has alone: what is lost is left empty. */
+static void print_speeds(const pl_demand jobs[2], const pl_pair *pair) {
+    enum { BAR = 40, NAME = 24 };
+    putchar('\n');
+    for (int i = 0; i < 2; i++) {
+        double speed = 1 / pair->slowdown[i].value;
+        if (!isfinite(speed)) continue;
+        char name[sizeof jobs[i].name];
+        snprintf(name, sizeof name, "%.*s", NAME, jobs[i].name);
+        fputs("  ", stdout);
+        text_clean(stdout, name);
+        printf("%*s %6s of its speed alone  %s",
+               NAME - (int)strlen(name) > 0 ? NAME - (int)strlen(name) : 0, "",
+               text_percent(speed).text, text_style(GREEN));
+        text_bar(stdout, speed < 1 ? speed : 1, BAR);
+        printf("%s\n", text_style(PLAIN));
+    }
+}
+
+static void print_pair(const pl_demand jobs[2], const pl_pair *pair, const pl_gpu *gpu) {
+    static const char *const hows[PL_SHARINGS] = {"in time slices", "under MPS"};
+    printf("two jobs on %s%s%s, %s\n\n", text_style(BOLD), gpu->title, text_style(PLAIN),
+           hows[pair->sharing]);
+    print_jobs(jobs, pair);
+    print_speeds(jobs, pair);
+    printf("\n%s%s%s: both take up to %s of the %s that processes can have, contexts counted "
+           "twice\n",
+           text_style(pair->fits ? GREEN : RED), pair->fits ? "fits" : "does not fit",
+           text_style(PLAIN), text_bytes(pair->needed_bytes).text,
+           text_bytes(pair->usable_bytes).text);
+    if (isfinite(pair->gain.value)) {
+        printf("work a second: %.2f times that of one after the other", pair->gain.value);
+        if (isfinite(pair->gain.low) && isfinite(pair->gain.high))
+            printf(", between %.2f and %.2f (%.0f %% of pairs)", pair->gain.low, pair->gain.high,
+                   100 * pair->coverage);
+        putchar('\n');
+    }
+    printf("%s%s%s\n", text_style(pair->worth_it ? GREEN : YELLOW), pair->advice,
+           text_style(PLAIN));
+    if (!pair->calibrated)
+        printf(
+            "%swarning:%s this card was not measured: times are by its rates, and how jobs share "
+            "it is assumed to be as on an H200\n",
+            text_style(YELLOW), text_style(PLAIN));
+}
+
+/* ---- JSON ---- */
+
+static void print_json(const pl_demand jobs[2], const pl_pair *pair, const pl_gpu *gpu) {
+    json j = {.out = stdout};
+    json_open(&j, NULL, '{');
+    json_int(&j, "schema", 1);
+    json_string(&j, "gpu", gpu->name);
+    json_string(&j, "sharing", pl_sharing_name(pair->sharing));
+    json_bool(&j, "fits", pair->fits);
+    json_bytes(&j, "needed_bytes", pair->needed_bytes);
+    json_bytes(&j, "usable_bytes", pair->usable_bytes);
+    json_open(&j, "jobs", '[');
+    for (int i = 0; i < 2; i++) {
+        json_open(&j, NULL, '{');
+        json_string(&j, "name", jobs[i].name);
+        json_float(&j, "slowdown", pair->slowdown[i].value);
+        json_float(&j, "slowdown_low", pair->slowdown[i].low);
+        json_float(&j, "slowdown_high", pair->slowdown[i].high);
+        json_float(&j, "step_ms", jobs[i].step_ms);
+        json_bytes(&j, "peak_bytes", jobs[i].peak_bytes);
+        json_bytes(&j, "high_bytes", jobs[i].high_bytes);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_float(&j, "coverage", pair->coverage);
+    json_float(&j, "gain", pair->gain.value);
+    json_float(&j, "gain_low", pair->gain.low);
+    json_float(&j, "gain_high", pair->gain.high);
+    json_bool(&j, "worth_it", pair->worth_it);
+    json_string(&j, "advice", pair->advice);
+    json_bool(&j, "calibrated", pair->calibrated);
+    json_close(&j, '}');
+    putchar('\n');
+}
+
+int verb_collocate(const request *r) {
+    pl_demand jobs[2];
+    const pl_gpu *gpu = NULL;
+    pl_pair pair;
+    pl_error err;
+    int code = read_both(jobs, &gpu, r);
+    if (code) return code;
+    if (pl_collocate(&pair, &jobs[0], &jobs[1], gpu, r->sharing, &err) != PL_OK)
+        return complain_of(&err, NULL);
+    if (r->json)
+        print_json(jobs, &pair, gpu);
+    else
+        print_pair(jobs, &pair, gpu);
+    return pair.fits ? 0 : EXIT_NO_FIT;
+}

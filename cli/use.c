@@ -1,0 +1,112 @@
+/* use: what a step takes of the card: its time and what bounds it, compute, and how busy the
+ * multiprocessors, the memory and the tensor cores are, with paper 3's classes. Not the memory,
+ * which estimate.c has. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "text.h"
+#include "verbs.h"
+
+/* The counters as tools show them. */
+static const char *const counter_titles[PL_COUNTERS] = {"SMACT", "SMOCC", "DRAMA", "tensor"};
+
+static void print_step(const pl_report *report) {
+    const pl_figure *step = &report->step_ms;
+    printf("\n%sstep %s%s", text_style(BOLD), text_ms(step->value).text, text_style(PLAIN));
+    if (isfinite(step->low) && isfinite(step->high))
+        printf(", between %s and %s", text_ms(step->low).text, text_ms(step->high).text);
+    if (isfinite(step->low) && isfinite(report->time_coverage))
+        printf(" (%.0f %% of jobs)", 100 * report->time_coverage);
+    if (!report->gpu->calibrated) fputs("; by the card's rates, it was not measured", stdout);
+    putchar('\n');
+    if (!isfinite(report->device_ms) || !isfinite(report->host_ms)) return;
+    char kernels[64] = "the kernels";
+    if (isfinite(report->launches))
+        snprintf(kernels, sizeof kernels, "%.0f kernels", report->launches);
+    if (report->host_bound)
+        printf("  bound by the host: it takes %s to launch %s of %s\n",
+               text_ms(report->host_ms).text, kernels, text_ms(report->device_ms).text);
+    else
+        printf("  bound by the card: %s of %s, launched within %s\n", kernels,
+               text_ms(report->device_ms).text, text_ms(report->host_ms).text);
+}
+
+/* "3.4", "341", "27.9 k" */
+static small_text rate_text(double rate) {
+    return rate < 100 || rate > 9e18 ? text_fixed(rate, 1) : text_count((int64_t)rate);
+}
+
+/* Operations of a step: all of them, where the phases are known (recurrent layers too, which
+ * FlopCounterMode leaves out). */
+static double flops_of(const pl_report *report) {
+    double sum = 0;
+    for (int i = PL_PHASE_FORWARD; i < PL_PHASES; i++) sum += report->flops[i];
+    return isfinite(sum) ? sum : report->flops_per_step;
+}
+
+/* Samples and tokens a second, compute, bytes moved. */
+static void print_rates(const pl_report *report, const pl_job *job) {
+    double seconds = report->step_ms.value / 1e3;
+    double samples = report->batch > 0 ? (double)report->batch * job->accumulate : NAN;
+    double flops = flops_of(report), rate = flops / seconds;
+    const char *between = "  ";
+    if (isfinite(samples) && seconds > 0) {
+        printf("%s%s samples/s", between, rate_text(samples / seconds).text);
+        between = ", ";
+        if (report->seq > 0)
+            printf("%s%s tokens/s", between,
+                   rate_text(samples * (double)report->seq / seconds).text);
+    }
+    if (isfinite(flops)) {
+        printf("%s%s a step", between, text_scaled(flops, "FLOP").text);
+        between = ", ";
+    }
+    if (isfinite(rate)) {
+        printf("%s%s", between, text_scaled(rate, "FLOP/s").text);
+        between = ", ";
+    }
+    if (report->moved_bytes >= 0 && report->moved_bytes < 9e18) {
+        printf("%s%s moved", between, text_bytes((int64_t)report->moved_bytes).text);
+        between = ", ";
+    }
+    if (between[0] == ',') putchar('\n');
+}
+
+static void print_counters(const pl_report *report) {
+    enum { BAR = 32 };
+    bool any = false;
+    for (int c = 0; c < PL_COUNTERS; c++) any = any || isfinite(report->counters[c].value);
+    if (!any) return;
+    putchar('\n');
+    for (int c = 0; c < PL_COUNTERS; c++) {
+        const pl_figure *f = &report->counters[c];
+        if (!isfinite(f->value)) continue;
+        char interval[32] = "";
+        if (isfinite(f->low) && isfinite(f->high))
+            snprintf(interval, sizeof interval, "%.1f to %.1f", f->low, f->high);
+        const char *level = pl_level_name(pl_level_predicted(report->family, (pl_counter)c, f));
+        printf("  %-6s %6.1f %%  %-13s  %-6s  %s", counter_titles[c], f->value, interval,
+               level ? level : "", text_style(GREEN));
+        text_bar(stdout, f->value / 100, BAR);
+        printf("%s\n", text_style(PLAIN));
+    }
+}
+
+/* Estimators that learn compute alone. */
+static void print_compute(const pl_report *report) {
+    bool step = isfinite(report->flops_per_step), rate = isfinite(report->flop_rate);
+    if (step) printf("compute %.4g GFLOP a step", report->flops_per_step / 1e9);
+    if (rate) printf("%s%.4g GFLOP/s", step ? ", " : "compute ", report->flop_rate / 1e9);
+    if (step || rate) putchar('\n');
+}
+
+void print_use(const pl_report *report, const pl_job *job) {
+    if (!isfinite(report->step_ms.value)) {
+        print_compute(report);
+        return;
+    }
+    print_step(report);
+    print_rates(report, job);
+    print_counters(report);
+}
