@@ -44,8 +44,11 @@ static void defaults_are_the_library_s(void) {
     for (size_t i = 0; i < option_count; i++) {
         const option_row *row = &option_table[i];
         if (strcmp(row->name, "optimizer") == 0) CHECK_STR(job.optimizer, row->standard);
-        if (strcmp(row->name, "gpu") == 0) CHECK_STR(job.gpu, row->standard);
+        if (strcmp(row->name, "gpu") == 0 && !(row->verbs >> VERB_COLLOCATE & 1))
+            CHECK_STR(job.gpu, row->standard);
         if (strcmp(row->name, "estimator") == 0) CHECK_STR(job.estimator, option_standard(row));
+        if (strcmp(row->name, "host-speed") == 0) CHECK(job.host_speed == atof(row->standard));
+        if (strcmp(row->name, "copy-gbps") == 0) CHECK(job.copy_gbps == atof(row->standard));
         if (strcmp(row->name, "accumulate") == 0) CHECK_INT(job.accumulate, atoi(row->standard));
     }
 }
@@ -195,6 +198,17 @@ static void wrong_usage_is_2(void) {
         "evaluate j.jsonl --seed 1x",
         "evaluate j.jsonl --seed=",
         "evaluate j.jsonl --target memories",
+        "evaluate j.jsonl --target smact,",
+        "collocate a.json",
+        "collocate a.json b.json c.json",
+        "collocate a.json b.json --sharing slice",
+        "estimate m.pt2 --host-speed 0",
+        "estimate m.pt2 --copy-gbps 0",
+        "estimate m.pt2 --copy-gbps infinite",
+        "estimate m.pt2 --host-speed 11",
+        "estimate m.pt2 --host-speed 1x",
+        "estimate m.pt2 --host-speed nan",
+        "check m.pt2 --host-speed 1",
         "estimate m.pt2 --estimator sim,horus",
         "estimate m.pt2 --estimator all",
         "train",
@@ -287,6 +301,32 @@ static void settings_of_training_arrive(void) {
 }
 
 /* A shell reads back the words that were given. */
+static void settings_of_sharing_arrive(void) {
+    request r;
+    CHECK_INT(parse(&r, "collocate a.json b.json"), 0);
+    CHECK_INT(r.sharing, PL_SLICES);
+    CHECK(r.job.gpu == NULL); /* that of the estimates */
+    CHECK_STR(r.files.names[1], "b.json");
+    CHECK_INT(parse(&r, "collocate a b --sharing MPS --gpu t4 --host-speed .5 -b 8"), 0);
+    CHECK_INT(r.sharing, PL_MPS);
+    CHECK_STR(r.job.gpu, "t4");
+    CHECK(r.job.host_speed == 0.5);
+    CHECK_INT(parse(&r, "estimate m.pt2 --copy-gbps inf"), 0);
+    CHECK(isinf(r.job.copy_gbps) && r.job.host_speed == 1);
+    CHECK_INT(parse(&r, "collocate a b --sharing MPS --copy-gbps 12.5 -b 8"), 0);
+    CHECK(r.job.copy_gbps == 12.5);
+    CHECK_INT(r.job.batch, 8);
+    CHECK_STR(verb_operand(VERB_COLLOCATE), "A B");
+    CHECK_STR(verb_operand(VERB_EVALUATE), "JOBS...");
+    CHECK_INT(parse(&r, "explain m.pt2 --time --times t.svg"), 0);
+    CHECK(r.time);
+    CHECK_STR(r.times, "t.svg");
+    CHECK_INT(parse(&r, "evaluate j -G a --graphs b --target smact,STEP_MS"), 0);
+    CHECK_INT(r.graphs.count, 2);
+    CHECK_STR(r.graphs.names[1], "b");
+    CHECK_STR(r.target, "smact,STEP_MS");
+}
+
 static void the_command_line_again(void) {
     char *argv[] = {"./x/plimsoll", "train", "a-b",    "--set",      "k=1 l=2", "--out",
                     "it's",         "",      "--jobs", "\xc3\xa9$x", NULL};
@@ -364,6 +404,21 @@ static void figures_in_words(void) {
     CHECK_STR(text_fixed(NAN, 3).text, "-");
 }
 
+static void times_and_amounts_in_words(void) {
+    static const struct {
+        double ms;
+        const char *text;
+    } times[] = {{12.34, "12.3 ms"}, {0.085, "85.0 us"}, {0.0004, "0.40 us"}, {1, "1.00 ms"},
+                 {99.96, "100 ms"},  {2400, "2.40 s"},   {0, "0.00 ms"},      {NAN, "?"}};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        CHECK_STR(text_ms(times[i].ms).text, times[i].text);
+    CHECK_STR(text_scaled(83.2e9, "FLOP").text, "83.2 GFLOP");
+    CHECK_STR(text_scaled(950, "FLOP").text, "950 FLOP");
+    CHECK_STR(text_scaled(999.7, "B").text, "1.00 kB");
+    CHECK_STR(text_scaled(3e21, "FLOP").text, "3000 EFLOP");
+    CHECK_STR(text_scaled(NAN, "FLOP").text, "?");
+}
+
 static void tables_in_markdown(void) {
     char text[256] = "";
     FILE *file = tmpfile();
@@ -429,41 +484,35 @@ static void curves_of_any_shape(void) {
 /* ---- modules ---- */
 
 static void blocks_are_summed(void) {
-    static const pl_alive alive[] = {
-        {.bytes = 10, .kind = PL_WEIGHTS, .module = "layers.0.attn"},
-        {.bytes = 20, .kind = PL_WEIGHTS, .module = "layers.1.attn"},
-        {.bytes = 5, .kind = PL_ACTIVATIONS, .module = "layers.1"},
-        {.bytes = 7, .kind = PL_ACTIVATIONS, .module = "layers.0.mlp.up"},
-        {.bytes = 3, .kind = PL_INPUTS, .module = ""},
-        {.bytes = 4, .kind = PL_WEIGHTS, .module = NULL},
-        {.bytes = 50, .kind = PL_GRADIENTS, .module = "head"},
+    static const module_item items[] = {
+        {"layers.0.attn", 10, {10}},    {"layers.1.attn", 20, {20}}, {"layers.1", 5, {0, 5}},
+        {"layers.0.mlp.up", 7, {0, 7}}, {"", 3, {0, 0, 3}},          {NULL, 4, {4}},
+        {"head", 50, {0, 0, 0, 50}},
     };
     module_tree tree;
-    modules_gather(&tree, alive, sizeof alive / sizeof *alive, 20);
+    modules_gather(&tree, items, sizeof items / sizeof *items, 20);
     CHECK_INT(tree.total, 99);
     CHECK_INT(tree.row_count, 5);
     CHECK_STR(tree.rows[0].path, "head");
     CHECK_STR(tree.rows[1].path, "layers.*");
-    CHECK_INT(tree.rows[1].bytes, 42);
-    CHECK_INT(tree.rows[1].kind[PL_ACTIVATIONS], 12);
+    CHECK_INT(tree.rows[1].size, 42);
+    CHECK_INT(tree.rows[1].parts[0], 30);
+    CHECK_INT(tree.rows[1].parts[1], 12);
     CHECK_INT(tree.rows[1].modules, 2);
     CHECK_STR(tree.rows[2].name, "attn");
-    CHECK_INT(tree.rows[2].bytes, 30);
+    CHECK_INT(tree.rows[2].size, 30);
     CHECK_INT(tree.rows[2].depth, 1);
     CHECK_STR(tree.rows[3].name, "mlp.up");
     CHECK_STR(tree.rows[4].name, "(the model itself)");
-    CHECK_INT(tree.rows[4].bytes, 7);
+    CHECK_INT(tree.rows[4].size, 7);
     modules_free(&tree);
 }
 
 static void plain_numbers_stay_apart(void) {
-    static const pl_alive alive[] = {
-        {.bytes = 10, .module = "features.0"},
-        {.bytes = 20, .module = "features.3"},
-        {.bytes = 5, .module = "features.10"},
-    };
+    static const module_item items[] = {
+        {"features.0", 10, {0}}, {"features.3", 20, {0}}, {"features.10", 5, {0}}};
     module_tree tree;
-    modules_gather(&tree, alive, 3, 20);
+    modules_gather(&tree, items, 3, 20);
     CHECK_INT(tree.row_count, 4);
     CHECK_STR(tree.rows[0].path, "features");
     CHECK_STR(tree.rows[1].path, "features.3");
@@ -473,22 +522,22 @@ static void plain_numbers_stay_apart(void) {
 
 static void many_modules_take_little_time(void) {
     enum { COUNT = 100000 };
-    pl_alive *alive = calloc(COUNT, sizeof *alive);
+    module_item *items = calloc(COUNT, sizeof *items);
     char(*names)[32] = calloc(COUNT, sizeof *names);
-    CHECK(alive && names);
+    CHECK(items && names);
     for (int i = 0; i < COUNT; i++) {
         snprintf(names[i], sizeof *names, "stack.m%d.sub.%d.x", i, i);
-        alive[i] = (pl_alive){.bytes = 1, .module = names[i]};
+        items[i] = (module_item){.size = 1, .module = names[i]};
     }
     module_tree tree;
-    modules_gather(&tree, alive, COUNT, 20);
+    modules_gather(&tree, items, COUNT, 20);
     CHECK_INT(tree.total, COUNT);
     CHECK_INT(tree.row_count, 1);
     modules_free(&tree);
-    modules_gather(&tree, alive, 0, 20);
+    modules_gather(&tree, items, 0, 20);
     CHECK_INT(tree.row_count, 0);
     modules_free(&tree);
-    free(alive);
+    free(items);
     free(names);
 }
 
@@ -539,7 +588,9 @@ int main(void) {
     RUN(settings_are_to_blame);
     RUN(sizes_in_words);
     RUN(figures_in_words);
+    RUN(times_and_amounts_in_words);
     RUN(tables_in_markdown);
+    RUN(settings_of_sharing_arrive);
     RUN(the_best_epoch);
     RUN(curves_of_any_shape);
     RUN(blocks_are_summed);

@@ -390,7 +390,7 @@ static void lessons_that_cannot_be_learnt(void) {
     } rows[] = {
         {made_up, "decision-tree", "time", "", -1, 0, PL_USAGE, "memory, flops and flop-rate"},
         {made_up, "decision-tree", "flops", "", -1, 0, PL_USAGE, "learns memory alone"},
-        {made_up, "hybrid", "flops", "", -1, 0, PL_USAGE, "learns memory alone"},
+        {made_up, "hybrid", "flops", "", -1, 0, PL_USAGE, "learns memory, and"},
         {made_up, "hybrid", NULL, "", -1, 0, PL_INPUT, "0 measured jobs with graphs"},
         {bare, "transformer-bigru", "flops", "epochs=1", -1, 0, PL_INPUT,
          "no job has a measured flops"},
@@ -718,6 +718,8 @@ static void scores_are_as_worked_out_by_hand(void) {
      .peak_bytes = (int64_t)(said),                                                                \
      .low_bytes = (int64_t)(low),                                                                  \
      .high_bytes = (int64_t)(high),                                                                \
+     .predicted_low = low,                                                                         \
+     .predicted_high = high,                                                                       \
      .elapsed_us = us}
     pl_trial trials[] = {
         TRIAL("a", 100e6, 110e6, 90e6, 120e6, 1), TRIAL("b", 200e6, 180e6, 170e6, 190e6, 3),
@@ -725,6 +727,7 @@ static void scores_are_as_worked_out_by_hand(void) {
         TRIAL("e", 50e6, 5e9, 1e6, 9e9, 99),      TRIAL("f", 50e6, 5e9, 1e6, 9e9, 99)};
 #undef TRIAL
     trials[2].low_bytes = trials[2].high_bytes = PL_UNKNOWN;
+    trials[2].predicted_low = trials[2].predicted_high = NAN;
     trials[4].status = PL_MISSING;
     trials[5].predicted = NAN;
     pl_evaluation e = {.estimator = "x", .target = "memory", .trials = trials, .count = 6};
@@ -741,6 +744,10 @@ static void scores_are_as_worked_out_by_hand(void) {
     CHECK_NEAR(s.r2, 1 - 581.0 / 50000);
     CHECK_NEAR(s.too_low, 0.25);
     CHECK_NEAR(s.above_high, 1.0 / 3);
+    CHECK_NEAR(s.inside, 2.0 / 3);
+    CHECK_NEAR(s.within_1, 0.25);
+    CHECK_NEAR(s.within_5, 0.5);
+    CHECK_NEAR(s.within_15, 1);
     CHECK_NEAR(s.width, 20.0 / 180);
     CHECK_NEAR(s.exact, 0.25);
     CHECK_NEAR(s.elapsed_us, 2.5);
@@ -767,9 +774,58 @@ static void scores_are_as_worked_out_by_hand(void) {
     CHECK(!pl_evaluation_confusion(&e, 100000000, &classes, &first) && classes == 0);
     e.count = 6;
     e.target = "flops"; /* its own unit, no bins, no intervals */
+    for (size_t i = 0; i < 6; i++) trials[i].predicted_low = trials[i].predicted_high = NAN;
     CHECK(pl_evaluation_score(&s, &e, 100000000, NULL, NULL));
     CHECK_NEAR(s.mae, 9.75e6);
-    CHECK(isnan(s.accuracy) && isnan(s.width) && isnan(s.above_high));
+    CHECK(isnan(s.accuracy) && isnan(s.width) && isnan(s.above_high) && isnan(s.inside));
+}
+
+/* Counters: differences in points, and the classes of each job's own family. */
+static void counters_have_points_and_classes(void) {
+#define TRIAL(name, of, truth, said, low, high)                                                    \
+    {.id = name,                                                                                   \
+     .family = of,                                                                                 \
+     .measured = truth,                                                                            \
+     .predicted = said,                                                                            \
+     .predicted_low = low,                                                                         \
+     .predicted_high = high}
+    pl_trial trials[] = {TRIAL("a", "mlp", 75, 71, 60, 80),         /* high, high */
+                         TRIAL("b", "cnn", 75, 92, 80, 96),         /* medium, high */
+                         TRIAL("c", "transformer", 80, 79, 70, 90), /* high, medium */
+                         TRIAL("d", "rnn", 0, 2, 0, 5),             /* low, low */
+                         TRIAL("e", "other", 50, 50, NAN, NAN)};    /* no classes */
+#undef TRIAL
+    pl_evaluation e = {.estimator = "x", .target = "smact", .trials = trials, .count = 5};
+    pl_scores s;
+    CHECK(pl_evaluation_score(&s, &e, 0, NULL, NULL));
+    CHECK_INT(s.jobs, 5);
+    CHECK_NEAR(s.mae, 24.0 / 5);
+    CHECK_NEAR(s.mean, 0.24 / 5);
+    CHECK_NEAR(s.median, 0.02);
+    CHECK_NEAR(s.within_5, 0.8);
+    CHECK_NEAR(s.inside, 0.75);
+    CHECK_NEAR(s.width, 0.18); /* of 20, 16, 20 and 5 points */
+    CHECK_NEAR(s.too_low, 0);
+    CHECK_NEAR(s.accuracy, 0.5);
+    CHECK_NEAR(s.high_recall, 0.5);
+    CHECK_NEAR(s.macro_f1, (1 + 0 + 0.5) / 3);
+    CHECK(isnan(s.mape));
+    size_t classes;
+    int64_t first;
+    uint64_t *table = pl_evaluation_confusion(&e, 0, &classes, &first);
+    static const uint64_t want[9] = {1, 0, 0, 0, 0, 1, 0, 1, 1};
+    CHECK(classes == 3 && first == 0 && table && memcmp(table, want, sizeof want) == 0);
+    free(table);
+    e.target = "tensor"; /* no classes at all */
+    CHECK(pl_evaluation_score(&s, &e, 0, NULL, NULL));
+    CHECK_NEAR(s.mae, 24.0 / 5);
+    CHECK(isnan(s.accuracy) && isnan(s.high_recall));
+    e.target = "step_ms"; /* relative, in its own unit */
+    e.count = 3;
+    CHECK(pl_evaluation_score(&s, &e, 0, NULL, NULL));
+    CHECK_NEAR(s.median, 4.0 / 75);
+    CHECK_NEAR(s.within_15, 2.0 / 3);
+    CHECK(isnan(s.accuracy));
 }
 
 static void threads_change_nothing(void) {
@@ -817,6 +873,7 @@ int main(int count, char **arguments) {
         RUN(jobs_without_a_graph);
         RUN(classifiers_name_bins);
         RUN(scores_are_as_worked_out_by_hand);
+        RUN(counters_have_points_and_classes);
         RUN(threads_change_nothing);
     }
     return fixture_close(opened);

@@ -440,6 +440,65 @@ static void both_kinds_of_files(void) {
     CHECK(!pl_target_find("time"));
 }
 
+#define OF_JOB(id, of, batch)                                                                      \
+    "{\"job\":{\"id\":\"" id "\",\"of\":\"" of "\",\"batch\":" batch                               \
+    ",\"model\":{\"kind\":\"torchvision\",\"name\":\"x\"}},\"result\":{\"step_ms\":1}}\n"
+
+/* Times, counters and what a line says of another job; a job that did not run is kept, unmeasured.
+ */
+static void records_of_use(void) {
+    pl_jobs *opened = open_text(
+        "{\"job\":{\"id\":\"a@b2\",\"of\":\"a\",\"batch\":2,\"host_speed\":1.5},\"result\":"
+        "{\"step_ms\":12.5,\"smact\":0,\"smocc\":100,\"drama\":null,\"tensor\":3.25,"
+        "\"flops_per_step\":null}}\n"
+        "{\"job\":{\"id\":\"b\"},\"result\":{\"drama\":7}}\n"
+        "{\"job\":{\"id\":\"c\"},\"error\":\"out of time\"}\n");
+    CHECK(opened != NULL);
+    if (!opened) return;
+    const pl_measured *a = &opened->items[0], *c = &opened->items[2];
+    CHECK_INT(opened->count, 3);
+    CHECK_STR(a->of, "a");
+    CHECK(a->job.host_speed == 1.5);
+    static const struct {
+        const char *target;
+        double figure;
+    } rows[] = {{"step_ms", 12.5}, {"smact", 0}, {"smocc", 100}, {"tensor", 3.25}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK(pl_target_find(rows[i].target)->measured(a) == rows[i].figure);
+    CHECK(isnan(pl_target_find("drama")->measured(a)));
+    CHECK(isnan(pl_target_find("flops")->measured(a)));
+    CHECK(pl_target_find("drama")->measured(&opened->items[1]) == 7);
+    for (size_t i = 0; pl_target_at(i); i++) CHECK(isnan(pl_target_at(i)->measured(c)));
+    pl_jobs_close(&opened);
+}
+
+/* The graph of another job, for the job's own batch; a second folder; descriptions before graphs.
+ */
+static void graphs_are_looked_for(void) {
+    pl_error err = {0};
+    pl_jobs_settings settings;
+    pl_jobs_settings_default(&settings);
+    static const char text[] =
+        OF_JOB("tv-resnet18-0@b5", "tv-resnet18-0", "5") OF_JOB("lost", "no-such", "5");
+    const char *path = write_file("of.jsonl", text, strlen(text));
+    const char *folders[] = {in_scratch("graphs")};
+    settings.graphs = "tests"; /* none in it */
+    settings.more_graphs = folders;
+    settings.more_graph_count = 1;
+    for (int described = 0; described < 2; described++) {
+        pl_jobs *opened = NULL;
+        settings.described = described;
+        CHECK_INT(pl_jobs_open(&opened, &path, 1, &settings, &err), PL_OK);
+        if (!opened) continue;
+        const pl_measured *item = &opened->items[0];
+        CHECK(item->facts.has_graph && !item->described);
+        CHECK_STR(item->graph, "tv-resnet18-0");
+        CHECK_INT(item->job.batch, 5);
+        CHECK(!opened->items[1].graph && !opened->items[1].facts.has_graph);
+        pl_jobs_close(&opened);
+    }
+}
+
 static void files_follow_each_other_and_groups_have_numbers(void) {
     static const char text[] =
         "{\"job\":{\"id\":\"z\",\"family\":\"b\",\"model\":{\"kind\":\"hf\",\"name\":\"x\"}}"
@@ -494,6 +553,8 @@ int main(int count, char **arguments) {
         RUN(files_that_cannot_be_read);
         RUN(places_that_are_not_there);
         RUN(both_kinds_of_files);
+        RUN(records_of_use);
+        RUN(graphs_are_looked_for);
         RUN(files_follow_each_other_and_groups_have_numbers);
     }
     return fixture_close(opened);

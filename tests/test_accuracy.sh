@@ -72,7 +72,44 @@ descriptions_of_the_ground_truth() {
     described "$truth/memory.jsonl.xz" 910
 }
 
+# Step time, counters and operations of jobs measured on an H200, by the walk alone: nothing is learnt of them but the
+# walk's constants.
+walk() { # JOBS LEAST
+    missed=0
+    gives 0 "$PLIMSOLL" evaluate "$1" --described --estimator sim --target step_ms --json
+    [ "$(value compute.jobs <out)" -ge "$2" ]
+    at_most compute.median 0.10
+    at_most compute.p90 0.28
+    echo "# step_ms: $(value compute.jobs <out) jobs, median $(value compute.median <out), p90 $(value compute.p90 <out)"
+    for bar in smact:5 smocc:3.2 drama:2.5 tensor:1.6; do
+        gives 0 "$PLIMSOLL" evaluate "$1" --described --estimator sim --target "${bar%:*}" --json
+        at_most utilization.mae "${bar#*:}"
+        echo "# ${bar%:*}: mean absolute error $(value utilization.mae <out) points"
+    done
+    is "$missed" 0
+}
+walk_of_measured_jobs() { walk "$ROOT/data/h200/utilization.jsonl.xz" 270; }
+walk_of_the_ground_truth() {
+    [ -f "$truth/utilization.jsonl.xz" ] || skip "walk_of_the_ground_truth: no ../shared/ground-truth beside the repository"
+    walk "$truth/utilization.jsonl.xz" 80
+}
+# FlopCounterMode's count, to one part in a thousand for all but 2 % of the jobs.
+operations_of_the_ground_truth() {
+    [ -f "$truth/utilization.jsonl.xz" ] || skip "operations_of_the_ground_truth: no ../shared/ground-truth beside the repository"
+    gives 0 "$PLIMSOLL" evaluate "$truth/utilization.jsonl.xz" --described --estimator sim --target flops --json
+    [ "$(value compute.jobs <out)" -ge 80 ]
+    missed=0
+    at_most compute.median 0.000001
+    at_most compute.p90 0.001
+    echo "# $(value compute.jobs <out) jobs, $(value compute.within_1 <out) within 1 %"
+    is "$(value compute.within_1 <out)" 1
+    is "$missed" 0
+}
+
 try accuracy_on_the_fixture
+try walk_of_measured_jobs
+try walk_of_the_ground_truth
+try operations_of_the_ground_truth
 try configs_measured_apart
 try fine_tuning_measured
 try descriptions_of_the_ground_truth

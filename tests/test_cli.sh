@@ -93,8 +93,24 @@ estimate_json_adds_up() {
     silent err
     is "$(value schema <out)" 1
     is "$(value gpu.name <out)" h200
+    # What a step takes: as counted by hand, forward and twice that backward; shares of 100; ordered.
+    is "$(value compute.flops_per_step <out)" 340749189120
+    for figure in smact smocc drama tensor; do
+        awk -v a="$(value utilization.low.$figure <out)" -v b="$(value utilization.$figure <out)" \
+            -v c="$(value utilization.high.$figure <out)" 'BEGIN { exit !(0 <= a && a <= b && b <= c && c <= 100) }'
+    done
+    awk -v a="$(value compute.step_ms_low <out)" -v b="$(value compute.step_ms <out)" \
+        -v c="$(value compute.step_ms_high <out)" 'BEGIN { exit !(0 < a && a <= b && b <= c) }'
+    case $(value compute.bound <out) in host | device) ;; *) false ;; esac
+    case $(value utilization.levels.smact <out) in low | medium | high) ;; *) false ;; esac
+    is "$(value utilization.levels.tensor <out)" null
+    is "$(value utilization.family <out)" cnn
+    gives 0 "$PLIMSOLL" estimate "$model" --json --estimator horus # knows none of it, and says so
     is "$(value compute.step_ms <out)" null
+    is "$(value compute.bound <out)" null
     is "$(value utilization.smact <out)" null
+    is "$(value utilization.high.drama <out)" null
+    gives 0 "$PLIMSOLL" estimate "$model" --json
     is "$(value model.parameters <out)" 11689512
     sum=0
     for kind in weights gradients optimizer activations inputs workspace temporary fragmentation context; do
@@ -136,6 +152,90 @@ explain_says_what_would_change() {
     for word in 'by module' 'largest tensors' '--precision amp-bf16' '--optimizer sgd' '--batch 16' '--batch 64' 'layer1'; do
         says out "$word"
     done
+}
+# Phases, modules and operators each add up to the same time; the picture and the numbers are of it.
+explain_tells_where_time_goes() {
+    gives 0 "$PLIMSOLL" explain "$model" --time --times t.svg
+    for word in '^step ' "where a step's time goes" '^  backward ' '^by module' 'layer1' '^by operator' 'conv2d'; do
+        says out "$word"
+    done
+    if grep -q 'nan\|alive at the peak' out; then cat out; false; fi
+    says t.svg ">resnet18: where a step's time goes<"
+    is "$(tail -n 1 t.svg)" '</svg>'
+    if grep -q -i 'nan\|="inf' t.svg; then false; fi
+    gives 0 "$PLIMSOLL" explain "$model" --time --times t.csv --json
+    is "$(value schema <out)" 1
+    is "$(value estimate.model.name <out)" resnet18
+    total=$(awk -F, 'NR > 1 { sum += $6 } END { printf "%.6f", sum }' t.csv)
+    phases=0
+    for i in 0 1 2 3 4; do phases=$(awk -v a="$phases" -v b="$(value phases.$i.device_ms <out)" 'BEGIN { print a + b }'); done
+    awk -v a="$total" -v b="$phases" 'BEGIN { exit !(a > 0 && a - b < a / 1000 && b - a < a / 1000) }'
+    awk -v a="$(value modules.0.share <out)" 'BEGIN { exit !(0 < a && a <= 1) }'
+    gives 2 "$PLIMSOLL" explain "$model" --time --estimator horus
+    silent out
+    says err '^plimsoll: --time: estimator horus does not say .*sim'
+    gives 2 "$PLIMSOLL" explain "$model" --time --times t.png
+    says err 'neither in .svg nor in .csv'
+    gives 4 "$PLIMSOLL" explain "$model" --times no/such/folder/t.svg
+}
+# A slower host makes its part of a step longer, and nothing else.
+hosts_differ() {
+    gives 0 "$PLIMSOLL" estimate "$model" --json
+    host=$(value compute.host_ms <out) flops=$(value compute.flops_per_step <out)
+    gives 0 "$PLIMSOLL" estimate "$model" --json --host-speed 0.5
+    is "$(value compute.flops_per_step <out)" "$flops"
+    awk -v a="$host" -v b="$(value compute.host_ms <out)" 'BEGIN { exit !(b > 1.5 * a) }'
+}
+collocate_tells_of_two() {
+    gives 0 "$PLIMSOLL" estimate "$model" --json
+    mv out a.json
+    gives 0 "$PLIMSOLL" estimate "$model" --batch 64 --precision amp-bf16 --json
+    mv out b.json
+    gives 0 "$PLIMSOLL" collocate a.json b.json --json
+    is "$(value schema <out)" 1
+    is "$(value gpu <out)" h200
+    is "$(value sharing <out)" slices
+    is "$(value fits <out)" true
+    is "$(value jobs.1.peak_bytes <out)" "$(value memory.peak_bytes <b.json)"
+    # What is needed is at least both highs, of what the card has.
+    [ "$(value needed_bytes <out)" -ge $(($(value memory.high_bytes <a.json) + $(value memory.high_bytes <b.json))) ]
+    for i in 0 1; do
+        awk -v a="$(value jobs.$i.slowdown_low <out)" -v b="$(value jobs.$i.slowdown <out)" \
+            -v c="$(value jobs.$i.slowdown_high <out)" 'BEGIN { exit !(0 < a && a <= b && b <= c && b >= 0.9) }'
+    done
+    gives 0 "$PLIMSOLL" collocate a.json b.json --sharing mps
+    for word in '^two jobs on NVIDIA H200' 'under MPS' '^fits: ' '^work a second: ' 'of its speed alone'; do
+        says out "$word"
+    done
+    # Models are estimated first: the same answer.
+    gives 0 "$PLIMSOLL" collocate "$model" a.json --json
+    mv out first
+    gives 0 "$PLIMSOLL" collocate a.json "$model" --json
+    is "$(value jobs.1.slowdown <out)" "$(value jobs.0.slowdown <first)"
+    # Too large together; the card is the models' that were asked for.
+    gives 10 "$PLIMSOLL" collocate "$model" "$model" --batch 200 --gpu t4
+    says out '^does not fit: '
+    gives 10 "$PLIMSOLL" collocate "$model" "$model" --batch 200 --gpu t4 --json
+    is "$(value fits <out)" false
+    is "$(value calibrated <out)" false
+    gives 2 "$PLIMSOLL" collocate a.json b.json --gpu t4
+    silent out
+}
+collocate_names_the_place() {
+    gives 0 "$PLIMSOLL" estimate "$model" --json
+    mv out a.json
+    gives 3 "$PLIMSOLL" collocate a.json nowhere.json
+    says err 'nowhere.json'
+    head -c 300 a.json >cut.json
+    gives 3 "$PLIMSOLL" collocate cut.json a.json
+    silent out
+    says err '^plimsoll: cut.json: at byte [0-9]*: '
+    printf 'not a model\n' >text
+    gives 3 "$PLIMSOLL" collocate a.json text
+    gives 0 "$PLIMSOLL" estimate "$model" --json --estimator horus
+    mv out timeless.json
+    gives 3 "$PLIMSOLL" collocate a.json timeless.json
+    says err 'timeless.json\|resnet18'
 }
 # On a card too small, the figures are those of one large enough.
 explain_has_figures_out_of_memory() {
@@ -227,6 +327,62 @@ evaluate_sums_up() {
     is "$(value peak.median <packed)" 0.25
     head -c 100 jobs.jsonl.xz >cut.jsonl.xz
     gives 3 "$PLIMSOLL" evaluate cut.jsonl.xz --graphs graphs
+}
+# Times and counters: relative errors of the one, points and classes of the other; what a row lacks is counted.
+evaluate_has_targets() {
+    mkdir -p some more
+    cp "$model" more/a.pt2
+    gives 0 "$PLIMSOLL" estimate "$model" --precision fp32 --optimizer sgd --loss ce --json --estimator sim
+    step=$(value compute.step_ms <out) smact=$(value utilization.smact <out) flops=$(value compute.flops_per_step <out)
+    job='"family":"cnn","source":"torchvision","loss":"ce","precision":"fp32","optimizer":"sgd","batch":32'
+    {
+        echo "{\"job\":{\"id\":\"a\",$job},\"result\":{\"step_ms\":$step,\"smact\":$smact,\"smocc\":0,\"flops_per_step\":$flops}}"
+        # The same graph with another batch, at twice the measured speed, by another job's name.
+        echo "{\"job\":{\"id\":\"a@b64\",\"of\":\"a\",$job,\"host_speed\":2},\"result\":{\"step_ms\":$step,\"drama\":null}}" |
+            sed 's/"batch":32/"batch":64/'
+        echo "{\"job\":{\"id\":\"c\",$job},\"error\":\"timed out\"}"
+    } >use.jsonl
+    gives 0 "$PLIMSOLL" evaluate use.jsonl --graphs some --graphs more --estimator sim --target step_ms --json
+    is "$(value unmeasured <out)" 1
+    is "$(value compute.jobs <out)" 2
+    awk -v a="$(value trials.0.error <out)" 'BEGIN { exit !(-0.001 < a && a < 0.001) }'
+    awk -v a="$(value trials.1.predicted <out)" -v b="$step" 'BEGIN { exit !(a != b) }' # for its own batch
+    gives 0 "$PLIMSOLL" evaluate use.jsonl --graphs more --estimator sim --target step_ms,smact,smocc,flops --json
+    is "$(value targets.1.target <out)" smact
+    is "$(value targets.1.unmeasured <out)" 2
+    is "$(value targets.1.utilization.accuracy <out)" 1
+    is "$(value targets.2.unit <out)" points
+    is "$(value targets.3.compute.within_1 <out)" 1
+    gives 2 "$PLIMSOLL" evaluate use.jsonl --graphs more --estimator sim,horus --target smact
+    says err '^plimsoll: horus: horus estimates memory alone'
+    says out '^  sim .*'
+}
+evaluate_pictures_of_targets() {
+    mkdir -p more
+    cp "$model" more/a.pt2
+    printf '{"job":{"id":"a","family":"cnn"},"result":{"step_ms":9,"smact":50,"drama":0}}\n' >use.jsonl
+    for target in step_ms smact drama; do
+        gives 0 "$PLIMSOLL" evaluate use.jsonl --graphs more --estimator sim --target $target --scatter s.svg \
+            --bars b.svg --report r.md --csv t.csv
+        for name in s b r-bars r-scatter; do
+            is "$(tail -n 1 $name.svg)" '</svg>'
+            if grep -q -i 'nan\|="inf' $name.svg; then cat $name.svg; false; fi
+        done
+        says t.csv ',predicted_low,predicted_high,'
+    done
+    says s.svg '10 points off'
+    says r.md "paper 3's classes"
+    says out "^in paper 3's classes"
+    gives 2 "$PLIMSOLL" evaluate use.jsonl --graphs more --target smact,drama --csv t.csv
+    says err '^plimsoll: --csv is of one target'
+    printf '{"job":{"id":"a","of":"../b"},"result":{"step_ms":9}}\n' >leads-out.jsonl
+    gives 3 "$PLIMSOLL" evaluate leads-out.jsonl --graphs more
+    printf '{"job":{"id":"a"},"result":{"smact":101}}\n' >wrong.jsonl
+    gives 3 "$PLIMSOLL" evaluate wrong.jsonl --graphs more
+    says err '^plimsoll: wrong.jsonl: at byte 36: expected a share from 0 to 100'
+    printf '{"job":{"id":"a","host_speed":0},"result":{"smact":1}}\n' >wrong.jsonl
+    gives 3 "$PLIMSOLL" evaluate wrong.jsonl --graphs more
+    says err 'expected a host_speed from 0.1 to 10'
 }
 evaluate_names_the_place() {
     printf '{"job":{"id":"a"},"result":{"peak_allocated":1,"peak_reserved":2,"overhead":3}}\n{"job":' >cut.jsonl
@@ -491,7 +647,8 @@ for name in no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_i
     explain_has_figures_out_of_memory timeline_keeps_names evaluate_says_what_is_amiss run_uses_what_is_built \
     missing_file_is_3 broken_files_are_3_with_a_place \
     check_is_a_gate version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
-    explain_says_what_would_change fit_finds_the_largest_batch gpus_are_listed timeline_is_written \
+    explain_says_what_would_change explain_tells_where_time_goes hosts_differ collocate_tells_of_two \
+    collocate_names_the_place evaluate_has_targets evaluate_pictures_of_targets fit_finds_the_largest_batch gpus_are_listed timeline_is_written \
     timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place evaluate_wrong_usage \
     estimators_are_listed evaluate_compares evaluate_tells_what_is_left_out train_writes_what_estimate_reads \
     train_draws_a_curve train_wrong_usage broken_pipe_is_quiet \

@@ -29,4 +29,11 @@ for name in $names; do
         ;;
     esac
     "$plimsoll" train "$name" "$@" --seed 1 --out "models/$name.plm"
+    [ "$name" = hybrid ] || continue
+    # Step time and counters, from other jobs: further parts of the same file, which is one behind another.
+    mkdir more
+    tar -xJf data/h200/utilization-graphs.tar.xz --strip-components 1 -C more
+    "$plimsoll" train hybrid --target step_ms --jobs utilization.jsonl.xz --jobs data/h200/utilization.jsonl.xz \
+        --described --graphs more --graphs graphs --seed 1 --out hybrid-usage.plm
+    cat hybrid-usage.plm >>models/hybrid.plm
 done
