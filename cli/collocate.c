@@ -123,8 +123,9 @@ static void print_pair(const pl_demand jobs[2], const pl_pair *pair, const pl_gp
     if (isfinite(pair->gain.value)) {
         printf("work a second: %.2f times that of one after the other", pair->gain.value);
         if (isfinite(pair->gain.low) && isfinite(pair->gain.high))
-            printf(", between %.2f and %.2f (%.0f %% of pairs)", pair->gain.low, pair->gain.high,
-                   100 * pair->coverage);
+            printf(", between %.2f and %.2f", pair->gain.low, pair->gain.high);
+        if (isfinite(pair->gain.low) && isfinite(pair->coverage))
+            printf(" (%.0f %% of pairs)", 100 * pair->coverage);
         putchar('\n');
     }
     printf("%s%s%s\n", text_style(pair->worth_it ? GREEN : YELLOW), pair->advice,

@@ -63,9 +63,9 @@ void icicle_draw(FILE *out, const pl_report *report, const pl_model_info *info) 
     snprintf(text, sizeof text, "%.160s: where a step's time goes", info->name);
     svg_begin(out, WIDTH, TOP + ROW * depths + BOTTOM, text);
     svg_text(out, LEFT, 30, 17, SVG_START, SVG_INK, true, text);
-    snprintf(text, sizeof text, "%s; a step takes %s, and is bound by the %s, whose %s are shown",
+    snprintf(text, sizeof text, "%s; a step takes %s; shown are the %s of the %s",
              report->gpu->title, text_ms(report->step_ms.value).text,
-             report->host_bound ? "host" : "card", text_ms((double)tree.total / 1e6).text);
+             text_ms((double)tree.total / 1e6).text, times_by_host(report) ? "host" : "card");
     svg_text(out, LEFT, 50, 12, SVG_START, SVG_FAINT, false, text);
     double x = LEFT;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

@@ -394,8 +394,10 @@ void print_failures(const pl_evaluation *e) {
         fputs("  ", stdout);
         text_clean(stdout, t->id);
         fputs(": ", stdout);
-        text_clean(stdout, t->message);
-        putchar('\n');
+        char why[121];
+        snprintf(why, sizeof why, "%s", t->message);
+        text_clean(stdout, why);
+        puts(strlen(t->message) < sizeof why ? "" : "...");
         shown++;
     }
     if (failed > shown) printf("  and %zu more\n", failed - shown);

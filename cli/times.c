@@ -20,8 +20,12 @@
 
 enum { MODULE_ROWS = 24, OPERATOR_ROWS = 15, BAR = 24 };
 
+bool times_by_host(const pl_report *report) {
+    return report->host_ms > 1.25 * report->device_ms;
+}
+
 double time_of(const pl_report *report, const pl_time *t) {
-    return report->host_bound ? t->host_ms : t->device_ms;
+    return times_by_host(report) ? t->host_ms : t->device_ms;
 }
 
 /* As an integer that `count` of can be added up. */
@@ -105,7 +109,7 @@ static pl_time *sum_operators(const pl_report *report, size_t *count) {
         else
             list[kept++] = list[i];
     }
-    qsort(list, kept, sizeof *list, report->host_bound ? by_host : by_device);
+    qsort(list, kept, sizeof *list, times_by_host(report) ? by_host : by_device);
     *count = kept;
     return list;
 }
@@ -153,8 +157,7 @@ static void print_phases(const pl_report *report) {
         }
         putchar('\n');
     }
-    printf("\n  shares are of the %s, which bounds the step\n",
-           report->host_bound ? "host's time" : "card's time");
+    printf("\n  shares are of the %s\n", times_by_host(report) ? "host's time" : "card's time");
 }
 
 static void print_modules(const module_tree *tree) {

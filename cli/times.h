@@ -17,7 +17,10 @@ enum {
     TIME_BACKWARD, /* and in backward */
 };
 
-/* Milliseconds on the side that bounds the step: the card, or the host. */
+/* Whether the host's time is what shares are of: it is well above the card's. Near a tie the card's
+ * says more. */
+bool times_by_host(const pl_report *report);
+/* Milliseconds on that side. */
 double time_of(const pl_report *report, const pl_time *time);
 /* Sizes are nanoseconds of time_of. */
 module_tree times_tree(const pl_report *report, size_t rows);

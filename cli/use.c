@@ -24,12 +24,21 @@ static void print_step(const pl_report *report) {
     char kernels[64] = "the kernels";
     if (isfinite(report->launches))
         snprintf(kernels, sizeof kernels, "%.0f kernels", report->launches);
+    if (report->copy_ms > report->host_ms && report->copy_ms > report->device_ms) {
+        printf("  bound by the batch's copy, which takes %s: %s of %s, which the host takes %s to "
+               "launch\n",
+               text_ms(report->copy_ms).text, kernels, text_ms(report->device_ms).text,
+               text_ms(report->host_ms).text);
+        return;
+    }
     if (report->host_bound)
         printf("  bound by the host: it takes %s to launch %s of %s\n",
                text_ms(report->host_ms).text, kernels, text_ms(report->device_ms).text);
     else
-        printf("  bound by the card: %s of %s, launched within %s\n", kernels,
+        printf("  bound by the card: %s of %s, which the host takes %s to launch\n", kernels,
                text_ms(report->device_ms).text, text_ms(report->host_ms).text);
+    if (report->copy_ms > 0.05 * step->value)
+        printf("  waits %s for the batch to be copied\n", text_ms(report->copy_ms).text);
 }
 
 /* "3.4", "341", "27.9 k" */
@@ -37,12 +46,12 @@ static small_text rate_text(double rate) {
     return rate < 100 || rate > 9e18 ? text_fixed(rate, 1) : text_count((int64_t)rate);
 }
 
-/* Operations of a step: all of them, where the phases are known (recurrent layers too, which
- * FlopCounterMode leaves out). */
+/* Operations of a step: as FlopCounterMode counts them, unless it leaves out a good part (recurrent
+ * layers). */
 static double flops_of(const pl_report *report) {
     double sum = 0;
     for (int i = PL_PHASE_FORWARD; i < PL_PHASES; i++) sum += report->flops[i];
-    return isfinite(sum) ? sum : report->flops_per_step;
+    return sum > 1.2 * report->flops_per_step ? sum : report->flops_per_step;
 }
 
 /* Samples and tokens a second, compute, bytes moved. */

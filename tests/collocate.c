@@ -216,10 +216,9 @@ static void memory_of_both_must_fit(void) {
     p = together(&a, &b, PL_SLICES);
     CHECK_INT(p.needed_bytes, a.peak_bytes + b.peak_bytes);
     a.peak_bytes = PL_UNKNOWN;
-    p = together(&a, &b, PL_SLICES);
-    CHECK_INT(p.needed_bytes, PL_UNKNOWN);
-    CHECK(!p.fits && !p.worth_it);
-    CHECK(strstr(p.advice, "not known"));
+    pl_error err = {0};
+    CHECK_INT(pl_collocate(&p, &a, &b, h200, PL_SLICES, &err), PL_INPUT);
+    CHECK(strstr(err.message, "no peak"));
 }
 
 static void unknown_times_are_refused(void) {

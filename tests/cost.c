@@ -6,16 +6,16 @@
 
 #include <math.h>
 
-static const pl_call_kind moving[] = {
-    PL_CALL_POINTWISE, PL_CALL_COPY,   PL_CALL_FILL, PL_CALL_REDUCE,  PL_CALL_SOFTMAX, PL_CALL_NORM,
-    PL_CALL_POOL,      PL_CALL_GATHER, PL_CALL_SORT, PL_CALL_FOREACH, PL_CALL_TRANSFER};
+static const pl_work_kind moving[] = {
+    PL_WORK_POINTWISE, PL_WORK_COPY, PL_WORK_FILL,   PL_WORK_REDUCE, PL_WORK_SOFTMAX,
+    PL_WORK_NORM,      PL_WORK_POOL, PL_WORK_GATHER, PL_WORK_SORT,   PL_WORK_FOREACH};
 enum { MOVING = sizeof moving / sizeof *moving };
 
 static const pl_gpu *h200(void) {
     return pl_gpu_find("h200");
 }
 
-static pl_cost priced(const pl_call *call, const pl_gpu *gpu, bool tf32) {
+static pl_cost priced(const pl_work *call, const pl_gpu *gpu, bool tf32) {
     pl_cost cost;
     pl_cost_of(&cost, call, gpu, tf32);
     return cost;
@@ -30,8 +30,8 @@ static bool sound(const pl_cost *cost) {
            share(cost->dram) && share(cost->tensor) && cost->occupied <= cost->active + 1e-9;
 }
 
-static pl_call bytes_of(pl_call_kind kind, double bytes) {
-    return (pl_call){.kind = (uint8_t)kind,
+static pl_work bytes_of(pl_work_kind kind, double bytes) {
+    return (pl_work){.kind = (uint8_t)kind,
                      .dtype = PL_DT_F32,
                      .launches = 1,
                      .tensors = 1,
@@ -39,10 +39,10 @@ static pl_call bytes_of(pl_call_kind kind, double bytes) {
                      .written = bytes};
 }
 
-static pl_call product_of(int64_t rows, int64_t columns, int64_t depth, pl_dtype dtype) {
+static pl_work product_of(int64_t rows, int64_t columns, int64_t depth, pl_dtype dtype) {
     double size = dtype == PL_DT_F32 ? 4 : 2;
     double m = (double)rows, n = (double)columns, k = (double)depth;
-    return (pl_call){.kind = PL_CALL_PRODUCT,
+    return (pl_work){.kind = PL_WORK_PRODUCT,
                      .dtype = (uint8_t)dtype,
                      .launches = 1,
                      .rows = rows,
@@ -71,10 +71,10 @@ static pl_conv conv_of(int64_t batch, int64_t in, int64_t out, int64_t groups, i
                      .tf32 = true};
 }
 
-static pl_call of_conv(const pl_conv *conv, pl_pass pass) {
+static pl_work of_conv(const pl_conv *conv, pl_pass pass) {
     double in = (double)(conv->batch * conv->in_channels * conv->in[0] * conv->in[1]) * 2;
     double out = (double)(conv->batch * conv->out_channels * conv->out[0] * conv->out[1]) * 2;
-    return (pl_call){.kind = PL_CALL_CONVOLUTION,
+    return (pl_work){.kind = PL_WORK_CONVOLUTION,
                      .pass = (uint8_t)pass,
                      .dtype = PL_DT_BF16,
                      .launches = 1,
@@ -91,7 +91,7 @@ static void more_bytes_take_longer(void) {
             for (int strided = 0; strided < 2; strided++) {
                 double before = 0;
                 for (double bytes = 4; bytes < 1e11; bytes *= 2) {
-                    pl_call call = bytes_of(moving[k], bytes);
+                    pl_work call = bytes_of(moving[k], bytes);
                     call.pass = (uint8_t)pass;
                     call.strided = strided;
                     pl_cost cost = priced(&call, h200(), false);
@@ -109,7 +109,7 @@ static void more_flops_take_longer(void) {
         for (int which = 0; which < 3; which++) { /* rows, columns, depth */
             double before = 0;
             for (int64_t size = 8; size <= 1 << 17; size *= 2) { /* less: rows not aligned */
-                pl_call call = product_of(which == 0 ? size : 512, which == 1 ? size : 512,
+                pl_work call = product_of(which == 0 ? size : 512, which == 1 ? size : 512,
                                           which == 2 ? size : 512, types[t]);
                 pl_cost cost = priced(&call, h200(), false);
                 CHECK(sound(&cost));
@@ -123,16 +123,16 @@ static void more_flops_take_longer(void) {
  * faster than its unit. */
 static void floors(void) {
     for (int k = 0; k < MOVING; k++) {
-        pl_call small = bytes_of(moving[k], 4), large = bytes_of(moving[k], 4e9);
+        pl_work small = bytes_of(moving[k], 4), large = bytes_of(moving[k], 4e9);
         CHECK(priced(&small, h200(), false).us >= 0.6);
         CHECK(priced(&small, h200(), false).us < 100);
         pl_cost cost = priced(&large, h200(), false);
         CHECK(cost.us >= 8e9 / (h200()->bandwidth_gbps * 1e3));
         small.launches = 10;
-        if (moving[k] == PL_CALL_POINTWISE || moving[k] == PL_CALL_FOREACH)
+        if (moving[k] == PL_WORK_POINTWISE || moving[k] == PL_WORK_FOREACH)
             CHECK(priced(&small, h200(), false).us >= 6);
     }
-    pl_call call = product_of(1, 1, 1, PL_DT_F32);
+    pl_work call = product_of(1, 1, 1, PL_DT_F32);
     CHECK(priced(&call, h200(), false).us >= 1);
     call = product_of(8192, 8192, 8192, PL_DT_BF16);
     pl_cost cost = priced(&call, h200(), false);
@@ -147,16 +147,16 @@ static void floors(void) {
 }
 
 static void views_are_free(void) {
-    pl_call call = {.kind = PL_CALL_VIEW, .launches = 0, .read = 1e6};
+    pl_work call = {.kind = PL_WORK_VIEW, .launches = 0, .read = 1e6};
     CHECK(priced(&call, h200(), false).us == 0);
-    call = bytes_of(PL_CALL_POINTWISE, 1e6);
+    call = bytes_of(PL_WORK_POINTWISE, 1e6);
     call.launches = 0;
     CHECK(priced(&call, h200(), false).us == 0);
 }
 
 /* Every card of the catalogue: large work in proportion to its rates. */
 static void cards_scale(void) {
-    pl_call copy = bytes_of(PL_CALL_POINTWISE, 4e9),
+    pl_work copy = bytes_of(PL_WORK_POINTWISE, 4e9),
             matrix = product_of(16384, 16384, 4096, PL_DT_F32);
     double copy_us = priced(&copy, h200(), false).us,
            product_us = priced(&matrix, h200(), false).us;
@@ -167,7 +167,7 @@ static void cards_scale(void) {
         ratio = h200()->fp32_tflops / gpu->fp32_tflops;
         double got = priced(&matrix, gpu, false).us / product_us / ratio;
         CHECK(got > 0.7 && got < 1.4);                        /* waves end differently */
-        pl_call half = product_of(512, 512, 512, PL_DT_BF16); /* some have no such unit */
+        pl_work half = product_of(512, 512, 512, PL_DT_BF16); /* some have no such unit */
         pl_cost cost = priced(&half, gpu, true);
         CHECK(sound(&cost) && cost.us > 0);
     }
@@ -177,7 +177,7 @@ static void convolutions(void) {
     pl_conv one = conv_of(32, 64, 64, 1, 56, 3), two = conv_of(64, 64, 64, 1, 56, 3);
     pl_conv depthwise = conv_of(32, 64, 64, 64, 56, 3);
     for (int pass = 0; pass < PL_PASSES; pass++) {
-        pl_call a = of_conv(&one, (pl_pass)pass), b = of_conv(&two, (pl_pass)pass),
+        pl_work a = of_conv(&one, (pl_pass)pass), b = of_conv(&two, (pl_pass)pass),
                 c = of_conv(&depthwise, (pl_pass)pass);
         pl_cost cost = priced(&a, h200(), false), twice = priced(&b, h200(), false),
                 deep = priced(&c, h200(), false);
@@ -200,7 +200,7 @@ static void attention_and_recurrent(void) {
                        .value_head = 64,
                        .dtype = PL_DT_BF16};
     double tensor = 8.0 * 16 * 1024 * 64 * 2;
-    pl_call call = {.kind = PL_CALL_ATTENTION,
+    pl_work call = {.kind = PL_WORK_ATTENTION,
                     .dtype = PL_DT_BF16,
                     .launches = 1,
                     .read = 3 * tensor,
@@ -225,7 +225,7 @@ static void attention_and_recurrent(void) {
                   .hidden = 256,
                   .training = true,
                   .dtype = PL_DT_F32};
-    call = (pl_call){.kind = PL_CALL_RECURRENT, .dtype = PL_DT_F32, .launches = 1, .shape = &rnn};
+    call = (pl_work){.kind = PL_WORK_RECURRENT, .dtype = PL_DT_F32, .launches = 1, .shape = &rnn};
     pl_cost one = priced(&call, h200(), false);
     rnn.seq = 256;
     pl_cost longer = priced(&call, h200(), false);
@@ -239,7 +239,7 @@ static void hostile_sizes(void) {
     static const double doubles[] = {0, -1, 1, 1e300, INFINITY, -INFINITY, NAN, 1e18};
     static const int64_t ints[] = {0, -1, 1, 3, INT64_MAX, INT64_MIN, 1 << 20};
     enum { DOUBLES = 8, INTS = 7 };
-    for (int kind = 0; kind < PL_CALL_KINDS; kind++)
+    for (int kind = 0; kind < PL_WORK_KINDS; kind++)
         for (int i = 0; i < DOUBLES * INTS * 3; i++) {
             int64_t v = ints[i % INTS], w = ints[i / 3 % INTS];
             double d = doubles[i % DOUBLES];
@@ -253,7 +253,7 @@ static void hostile_sizes(void) {
                           .seq = v,
                           .input = w,
                           .hidden = v};
-            pl_call call = {.kind = (uint8_t)kind,
+            pl_work call = {.kind = (uint8_t)kind,
                             .pass = (uint8_t)(i % PL_PASSES),
                             .dtype = (uint8_t)(i % 15),
                             .launches = i % 7 == 0   ? INT32_MAX
@@ -269,9 +269,9 @@ static void hostile_sizes(void) {
                             .count = w};
             for (int shaped = 0; shaped < 2; shaped++) {
                 if (shaped)
-                    call.shape = kind == PL_CALL_CONVOLUTION ? (const void *)&conv
-                                 : kind == PL_CALL_ATTENTION ? (const void *)&at
-                                 : kind == PL_CALL_RECURRENT ? (const void *)&rnn
+                    call.shape = kind == PL_WORK_CONVOLUTION ? (const void *)&conv
+                                 : kind == PL_WORK_ATTENTION ? (const void *)&at
+                                 : kind == PL_WORK_RECURRENT ? (const void *)&rnn
                                                              : NULL;
                 pl_cost cost = priced(&call, h200(), i & 1);
                 if (!sound(&cost)) {

@@ -5,10 +5,12 @@
  *     test_fuzz_estimate COUNT FILE.pt2...
  * Graphs are read from the files, damaged in memory from a seed (the same each time), and simulated
  * under settings drawn at random. Damaged bytes are fuzz_import's part. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/schedule.h"
 #include "device/simulate.h"
 #include "import_graph.h"
 #include "tape/operator.h"
@@ -179,6 +181,13 @@ static bool simulate_once(const pl_graph *g) {
     if (status == PL_OK) {
         pl_overhead(gpu, tape);
         status = pl_simulate(&s, tape, g, &settings, false, NULL, &err);
+        pl_schedule walk;
+        bool walked = pl_schedule_of(&walk, tape, gpu, &(pl_schedule_settings){.host_speed = 1});
+        double sum = walk.step_us + walk.active + walk.occupied + walk.dram + walk.tensor;
+        if (walked && !(sum >= 0 && sum < INFINITY)) {
+            printf("not ok: a step of %g microseconds\n", walk.step_us);
+            exit(1);
+        }
     }
     pl_tape_close(&tape);
     if (status != PL_OK && (err.code != status || !err.message[0])) {

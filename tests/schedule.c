@@ -9,7 +9,7 @@
 
 enum { CALLS = 200 };
 
-static pl_call calls[CALLS];
+static pl_work calls[CALLS];
 
 static pl_schedule walk(size_t count, double host_speed, bool *ok) {
     pl_tape tape = {.calls = calls, .call_count = count};
@@ -22,9 +22,9 @@ static pl_schedule walk(size_t count, double host_speed, bool *ok) {
 /* count elementwise kernels of so many bytes each. */
 static void fill(size_t count, double bytes) {
     for (size_t i = 0; i < count; i++)
-        calls[i] = (pl_call){.what = "aten.relu.default",
+        calls[i] = (pl_work){.what = "aten.relu.default",
                              .node = -1,
-                             .kind = PL_CALL_POINTWISE,
+                             .kind = PL_WORK_POINTWISE,
                              .phase = PL_PHASE_FORWARD,
                              .dtype = PL_DT_F32,
                              .first = true,
@@ -105,9 +105,9 @@ static void remembered(void) {
 
 static void transfers(void) {
     bool ok;
-    calls[0] = (pl_call){.what = "inputs",
+    calls[0] = (pl_work){.what = "inputs",
                          .node = -1,
-                         .kind = PL_CALL_TRANSFER,
+                         .kind = PL_WORK_TRANSFER,
                          .phase = PL_PHASE_INPUT,
                          .dtype = PL_DT_F32,
                          .first = true,

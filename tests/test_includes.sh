@@ -9,7 +9,7 @@ src/core:      core public
 src/graph:     graph core public
 src/import:    import graph core public
 src/tape:      tape graph core public
-src/device:    device core tape/tape.h tape/call.h tape/workspace_request.h public
+src/device:    device core tape/tape.h tape/work.h tape/workspace_request.h public
 src/learn:     learn core public
 src/nvml:      nvml core public
 src/estimate:  estimate learn device tape import graph core public

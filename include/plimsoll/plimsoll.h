@@ -341,6 +341,7 @@ typedef struct pl_report {
     double launches;         /* kernels a step */
     pl_figure step_ms;
     double device_ms, host_ms;       /* sum of the kernels' times; the host's for issuing them */
+    double copy_ms;                  /* of the batch to the card, which the step waits for */
     bool host_bound;                 /* the step waits for the host more than for the card */
     pl_figure counters[PL_COUNTERS]; /* percent */
     double time_coverage;            /* of step_ms's and the counters' intervals */
@@ -419,7 +420,7 @@ typedef struct pl_pair {
     /* Work done a second together, over one after the other: the sum of both 1 / slowdown. 1: as
      * good, 2: as if each had the card to itself. */
     pl_figure gain;
-    bool worth_it;      /* fits, and gain.value is above 1 by more than its doubt or 5 % */
+    bool worth_it;      /* fits, gain.value is above 1.05 and gain.low above 1 */
     const char *advice; /* one plain sentence; static */
     bool calibrated;
 } pl_pair;

@@ -108,7 +108,7 @@ class ReportStruct(ctypes.Structure):
                 ("overhead_bytes", c_int64), ("breakdown", c_int64 * len(KINDS)), ("peak_phase", c_int),
                 ("flops_per_step", c_double), ("flop_rate", c_double), ("flops", c_double * len(PHASES)),
                 ("moved_bytes", c_double), ("launches", c_double), ("step_ms", FigureStruct), ("device_ms", c_double),
-                ("host_ms", c_double), ("host_bound", c_bool), ("counters", FigureStruct * len(COUNTERS)),
+                ("host_ms", c_double), ("copy_ms", c_double), ("host_bound", c_bool), ("counters", FigureStruct * len(COUNTERS)),
                 ("time_coverage", c_double), ("family", c_int), ("times", POINTER(TimeStruct)), ("time_count", c_size_t),
                 ("peak_step", c_int), ("peak_operator", c_char_p), ("peak_module", c_char_p), ("fits", c_bool),
                 ("out_of_memory", c_bool), ("retries", c_int64), ("batch", c_int64), ("seq", c_int64), ("events", c_int64),

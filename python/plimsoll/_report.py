@@ -152,7 +152,8 @@ class Report:
     step_ms_high: Optional[float]
     device_ms: Optional[float]  #: sum of the kernels' times
     host_ms: Optional[float]  #: the host's, for launching them
-    bound: Optional[str]  #: "host" or "device": what a step waits for
+    copy_ms: Optional[float]  #: of the batch to the card, which the step waits for
+    bound: Optional[str]  #: "host", "device" or "copy" (of the batch): what a step waits for
     launches: Optional[float]  #: kernels a step
     moved_bytes: Optional[float]  #: read and written by kernels, a step
     utilization: Dict[str, Figure]  #: "smact", "smocc", "drama", "tensor"; percent
@@ -199,7 +200,8 @@ class Report:
         compute, use = self.json["compute"], self.json["utilization"]
         self.flops = {phase: real(r.flops[PHASES.index(phase)]) for phase in compute["flops"]}
         self.step_ms, self.step_ms_low, self.step_ms_high = figure_of(r.step_ms)
-        self.device_ms, self.host_ms, self.bound = real(r.device_ms), real(r.host_ms), compute["bound"]
+        self.device_ms, self.host_ms, self.copy_ms = real(r.device_ms), real(r.host_ms), real(r.copy_ms)
+        self.bound = compute["bound"]
         self.launches, self.moved_bytes = real(r.launches), real(r.moved_bytes)
         self.utilization = {name: figure_of(r.counters[i]) for i, name in enumerate(COUNTERS)}
         self.levels, self.family, self.time_coverage = use["levels"], use["family"], real(r.time_coverage)
@@ -349,8 +351,15 @@ class Report:
         if self.device_ms is not None and self.host_ms is not None:
             kernels = "the kernels" if self.launches is None else "%.0f kernels" % self.launches
             device, host = _words.time(self.device_ms), _words.time(self.host_ms)
-            out.append("  bound by the host: it takes %s to launch %s of %s" % (host, kernels, device) if self.bound == "host"
-                       else "  bound by the card: %s of %s, launched within %s" % (kernels, device, host))
+            copy = _words.time(self.copy_ms or 0)
+            if self.bound == "copy":
+                out.append("  bound by the batch's copy, which takes %s: %s of %s, which the host takes %s to launch" % (copy, kernels, device, host))
+            elif self.bound == "host":
+                out.append("  bound by the host: it takes %s to launch %s of %s" % (host, kernels, device))
+            else:
+                out.append("  bound by the card: %s of %s, which the host takes %s to launch" % (kernels, device, host))
+            if self.bound != "copy" and (self.copy_ms or 0) > 0.05 * self.step_ms:
+                out.append("  waits %s for the batch to be copied" % copy)
         seconds, rates = self.step_ms / 1e3, []
         if self.batch and seconds > 0:
             samples = self.batch * (self.settings.get("accumulate") or 1)
@@ -358,7 +367,9 @@ class Report:
             if self.seq:
                 rates.append(_words.rate(samples * self.seq / seconds) + " tokens/s")
         every = [self.flops[phase] for phase in ("forward", "backward", "optimizer")]
-        flops = sum(every) if None not in every else self.flops_per_step
+        flops = self.flops_per_step  # as FlopCounterMode counts them, unless it leaves out a good part (recurrent layers)
+        if None not in every and flops is not None and sum(every) > 1.2 * flops:
+            flops = sum(every)
         if flops is not None:
             rates.append(_words.scaled(flops, "FLOP") + " a step")
             if self.step_ms:

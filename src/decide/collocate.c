@@ -121,8 +121,6 @@ static int bin_of(double busy) {
 
 static const char *advise(const pl_pair *pair, const pl_demand *const of[2]) {
     enum { FIRST, SECOND };
-    if (pair->needed_bytes == PL_UNKNOWN)
-        return "Whether they fit together is not known: the memory of one of them is not.";
     if (!pair->fits)
         return "They do not fit together: run one after the other, or make a batch smaller.";
     double a = pair->slowdown[FIRST].value, b = pair->slowdown[SECOND].value;
@@ -194,7 +192,11 @@ pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, con
         if (status != PL_OK) return status;
     }
     out->needed_bytes = needed_bytes(of);
-    out->fits = out->needed_bytes != PL_UNKNOWN && out->needed_bytes <= out->usable_bytes;
+    if (out->needed_bytes == PL_UNKNOWN)
+        return pl_fail(err, PL_INPUT,
+                       of[0]->high_bytes < 0 && of[0]->peak_bytes < 0 ? of[0]->name : of[1]->name,
+                       -1, "the estimate says no peak memory");
+    out->fits = out->needed_bytes <= out->usable_bytes;
     out->calibrated = gpu->calibrated && a->calibrated && b->calibrated;
     double slow[2], widen = out->calibrated ? 1 : 2;
     side sides[2];
@@ -206,7 +208,7 @@ pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, con
             interval(slow[i], rule->below[bin], rule->above[bin], widen, 1, INFINITY);
     }
     out->gain = interval(gain_of(slow), rule->gain_below, rule->gain_above, widen, 0, 2);
-    out->coverage = PL_PAIR_COVERAGE;
+    out->coverage = out->calibrated ? PL_PAIR_COVERAGE : NAN;
     out->worth_it = out->fits && out->gain.value > 1.05 && out->gain.low > 1;
     out->advice = advise(out, of);
     return PL_OK;

@@ -117,7 +117,8 @@ static unit unit_of(const card *on, int dtype, bool tf32) {
         if (half > 0) with.rate = half * 1e6, with.which = PL_COST_HALF;
     } else if (dtype == PL_DT_F64) {
         with.rate *= 0.5;
-    } else if (tf32 && gpu->tf32_tflops > 0) {
+    } else if (tf32 &&
+               gpu->tf32_tflops > 1.5 * gpu->fp32_tflops) { /* else plain cores do as well */
         with.rate = gpu->tf32_tflops * 1e6, with.which = PL_COST_TF32;
     }
     return with;
@@ -187,13 +188,13 @@ static pl_cost moving(pl_cost_class class, moved what, const card *on) {
     };
 }
 
-static bool named(const pl_call *call, const char *part) {
+static bool named(const pl_work *call, const char *part) {
     return call->what && strstr(call->what, part);
 }
 
 /* Batch norm: PyTorch's and cuDNN's kernels give each channel to one block; those for channels-last
  * cut the batch. */
-static pl_cost batch_norm(const pl_call *call, moved what, const card *on) {
+static pl_cost batch_norm(const pl_work *call, moved what, const card *on) {
     bool backward = call->pass != PL_PASS_FORWARD, cudnn = call->dtype != PL_DT_BF16;
     if (named(call, "ative_batch") || named(call, "NativeBatch")) cudnn = false;
     pl_cost_class class = cudnn ? PL_COST_BATCH_NORM_CUDNN : PL_COST_BATCH_NORM;
@@ -212,7 +213,7 @@ static pl_cost batch_norm(const pl_call *call, moved what, const card *on) {
 
 /* Group norm: the moments of a group, of `rows`, are one block's. The gradient of its weight adds
  * up what the samples (`columns`) left of each channel. */
-static pl_cost group_norm(const pl_call *call, moved what, const card *on) {
+static pl_cost group_norm(const pl_work *call, moved what, const card *on) {
     what.blocks = sane((double)call->rows);
     if (call->pass == PL_PASS_BACKWARD_WEIGHT) {
         what.chain = 100 * sane((double)call->columns);
@@ -225,7 +226,7 @@ static pl_cost group_norm(const pl_call *call, moved what, const card *on) {
 
 /* Layer norm and its like: a block of 128 threads a row; the gradient of weight and bias walks down
  * the rows in blocks of 32 columns, and in many more once the rows are many and the columns few. */
-static pl_cost norm(const pl_call *call, moved what, const card *on) {
+static pl_cost norm(const pl_work *call, moved what, const card *on) {
     double rows = sane((double)call->rows), columns = sane((double)call->columns);
     if (call->pass != PL_PASS_BACKWARD_WEIGHT) {
         what.blocks = rows;
@@ -243,7 +244,7 @@ static pl_cost norm(const pl_call *call, moved what, const card *on) {
 /* Innermost sums: 32 threads an output, or 512 once they are long, and more blocks when longer
  * still. Others run in blocks of 128 columns by as many as fill the card, whose last one adds up
  * the others' results. */
-static pl_cost reduce(const pl_call *call, moved what, const card *on) {
+static pl_cost reduce(const pl_work *call, moved what, const card *on) {
     double rows = sane((double)call->rows), columns = sane((double)call->columns);
     what.elements = sane(call->read) / size_of(call->dtype);
     if (!call->strided) {
@@ -260,7 +261,7 @@ static pl_cost reduce(const pl_call *call, moved what, const card *on) {
 
 /* A row is a warp's up to 1,024 columns; longer ones are read again unless shared memory holds
  * them. */
-static pl_cost softmax(const pl_call *call, moved what, const card *on) {
+static pl_cost softmax(const pl_work *call, moved what, const card *on) {
     bool backward = call->pass != PL_PASS_FORWARD;
     double columns = sane((double)call->columns);
     int class = columns * size_of(call->dtype) > 49152 ? PL_COST_SOFTMAX_LONG : PL_COST_SOFTMAX;
@@ -272,7 +273,7 @@ static pl_cost softmax(const pl_call *call, moved what, const card *on) {
 
 /* The gradient of an embedding: up to 3,072 indices one kernel goes through them all, 32 columns a
  * block; of more, which are sorted first (records of their own), the sums. */
-static pl_cost gather(const pl_call *call, moved what, const card *on) {
+static pl_cost gather(const pl_work *call, moved what, const card *on) {
     double rows = sane((double)call->rows), columns = sane((double)call->columns);
     what.launches = call->launches;
     if (call->pass == PL_PASS_FORWARD) {
@@ -287,7 +288,7 @@ static pl_cost gather(const pl_call *call, moved what, const card *on) {
     return moving(PL_COST_EMBEDDING_FEW, what, on);
 }
 
-static pl_cost pool(const pl_call *call, moved what, const card *on) {
+static pl_cost pool(const pl_work *call, moved what, const card *on) {
     bool most = named(call, "max_pool") || named(call, "MaxPool");
     int class = most ? PL_COST_POOL_MAX : PL_COST_POOL;
     if (most && call->pass == PL_PASS_FORWARD)
@@ -296,53 +297,53 @@ static pl_cost pool(const pl_call *call, moved what, const card *on) {
 }
 
 /* Of kernels that read `tensors` of rows times columns and write one. */
-static void rows_by_columns(moved *what, const pl_call *call, double tensors) {
+static void rows_by_columns(moved *what, const pl_work *call, double tensors) {
     double elements = sane((double)call->rows) * sane((double)call->columns);
     if (elements <= 0) return;
     what->elements = elements;
     what->bytes = elements * size_of(call->dtype) * (tensors + 1);
 }
 
-static pl_cost moves(const pl_call *call, const card *on) {
+static pl_cost moves(const pl_work *call, const card *on) {
     double read = sane(call->read), written = sane(call->written);
     moved what = {
         .bytes = read + written, .elements = written / size_of(call->dtype), .launches = 1};
-    if (call->kind == PL_CALL_NORM || call->kind == PL_CALL_SOFTMAX)
+    if (call->kind == PL_WORK_NORM || call->kind == PL_WORK_SOFTMAX)
         rows_by_columns(&what, call, call->pass == PL_PASS_FORWARD ? 1 : 2);
-    switch ((pl_call_kind)call->kind) {
-    case PL_CALL_REDUCE: return reduce(call, what, on);
-    case PL_CALL_SOFTMAX: return softmax(call, what, on);
-    case PL_CALL_POOL: return pool(call, what, on);
-    case PL_CALL_GATHER: return gather(call, what, on);
-    case PL_CALL_NORM:
+    switch ((pl_work_kind)call->kind) {
+    case PL_WORK_REDUCE: return reduce(call, what, on);
+    case PL_WORK_SOFTMAX: return softmax(call, what, on);
+    case PL_WORK_POOL: return pool(call, what, on);
+    case PL_WORK_GATHER: return gather(call, what, on);
+    case PL_WORK_NORM:
         if (named(call, "atch_norm") || named(call, "BatchNorm")) return batch_norm(call, what, on);
         if (named(call, "roup_norm") || named(call, "GroupNorm")) return group_norm(call, what, on);
         return norm(call, what, on);
     default: break;
     }
-    if (call->kind != PL_CALL_FILL &&
+    if (call->kind != PL_WORK_FILL &&
         (named(call, "nll_loss") || named(call, "NllLoss"))) { /* reads one class a row */
         double rows = at_most(sane((double)call->rows), 2048);
         return moving(PL_COST_LOSS, (moved){.launches = 1, .blocks = 1, .chain = rows}, on);
     }
     what.launches = call->launches;
     pl_cost_class class = call->strided ? PL_COST_POINTWISE_STRIDED : PL_COST_POINTWISE;
-    if (call->kind == PL_CALL_COPY) {
+    if (call->kind == PL_WORK_COPY) {
         class = PL_COST_COPY;
         if (read > 0 && written > read * 1.5) class = PL_COST_COPY_WIDENING;
         if (call->strided) class = PL_COST_COPY_STRIDED;
-    } else if (call->kind == PL_CALL_POINTWISE && !call->strided) {
+    } else if (call->kind == PL_WORK_POINTWISE && !call->strided) {
         /* a half and a float make a float: 6 bytes read for 4 written */
         if (size_of(call->dtype) == 4 && fabs(read - 1.5 * written) < 0.01 * written)
             class = PL_COST_POINTWISE_MIXED;
-    } else if (call->kind == PL_CALL_FILL) {
+    } else if (call->kind == PL_WORK_FILL) {
         class = PL_COST_FILL;
         if (named(call, "norm") || named(call, "unif") || named(call, "rand") ||
             named(call, "bern"))
             class = PL_COST_RANDOM;
-    } else if (call->kind == PL_CALL_SORT) {
+    } else if (call->kind == PL_WORK_SORT) {
         class = PL_COST_SORT;
-    } else if (call->kind == PL_CALL_FOREACH) {
+    } else if (call->kind == PL_WORK_FOREACH) {
         class = named(call, "used") ? PL_COST_FUSED : PL_COST_FOREACH;
         /* a block goes through 65,536 elements of one tensor */
         double tensors = at_least((double)call->tensors, 1);
@@ -396,19 +397,19 @@ static pl_cost product(const pl_cost_product *of, shape s, const unit *with, con
 }
 
 /* Of a call whose shape is not known. */
-static pl_cost unshaped(const pl_call *call, const unit *with, const card *on) {
+static pl_cost unshaped(const pl_work *call, const unit *with, const card *on) {
     double flops = sane(call->flops), side = at_least(cbrt(flops / 2), 1);
     shape s = {side, side, side, 1, sane(call->read) + sane(call->written), false};
     return product(&pl_cost_products[with->which], s, with, on, 1);
 }
 
-static pl_cost matrix(const pl_call *call, unit *with, const card *on) {
+static pl_cost matrix(const pl_work *call, unit *with, const card *on) {
     shape s = {.rows = sane((double)call->rows),
                .columns = sane((double)call->columns),
                .depth = sane((double)call->depth),
                .count = at_least(sane((double)call->count), 1),
                .bytes = sane(call->read) + sane(call->written),
-               .biased = call->tensors > 0 || (call->launches == 1 && named(call, "linear"))};
+               .biased = call->biased};
     if (s.rows <= 0 || s.columns <= 0 || s.depth <= 0) return unshaped(call, with, on);
     bool vector = call->columns == 1; /* lies as it likes */
     align(with, call->transposed[0] ? call->rows : call->depth,
@@ -517,7 +518,7 @@ static pl_cost dense(const pl_conv *conv, int pass, const sizes *s, unit with, c
     return other.us < cost.us ? other : cost;
 }
 
-static pl_cost convolution(const pl_call *call, const card *on) {
+static pl_cost convolution(const pl_work *call, const card *on) {
     const pl_conv *conv = call->shape;
     unit with = unit_of(on, (int)conv->dtype, conv->tf32);
     sizes s = sizes_of(conv);
@@ -532,7 +533,7 @@ static pl_cost convolution(const pl_call *call, const card *on) {
 
 /* ---- attention, recurrent layers ---- */
 
-static pl_cost attention(const pl_call *call, const card *on) {
+static pl_cost attention(const pl_work *call, const card *on) {
     const pl_attention *of = call->shape;
     unit with = unit_of(on, (int)of->dtype, true);
     bool backward = call->pass != PL_PASS_FORWARD;
@@ -553,7 +554,11 @@ static pl_cost attention(const pl_call *call, const card *on) {
     double flops = 2 * heads * pairs * width * (backward ? 2.5 : 1);
     double work = 2 * heads * pairs * (width + beside) * (backward ? 2.5 : 1);
     double stream = bytes / (on->bandwidth * 0.7);
-    double us = together(work / (with.rate * as->share * whole), stream) + as->floor;
+    /* float32's share is of TF32's rate; where there is none, of as much as the measured card has
+     * of it beside plain float32, and never more than half the plain rate */
+    double share = as->share;
+    if (with.size > 2 && with.which == PL_COST_FP32) share = at_most(share * 7.4, 0.5);
+    double us = together(work / (with.rate * share * whole), stream) + as->floor;
     double busy = at_most(spread, spread / up(spread)) * running(us, 1);
     return (pl_cost){
         .us = us,
@@ -572,7 +577,7 @@ static void repeat(pl_cost *sum, pl_cost one, double times) {
 /* A layer and direction after the other: products of all steps' inputs at once, then step after
  * step; where the weights stay on the multiprocessors one kernel does all steps. cuDNN takes TF32
  * by itself. */
-static pl_cost recurrent(const pl_call *call, const card *on) {
+static pl_cost recurrent(const pl_work *call, const card *on) {
     const pl_rnn *of = call->shape;
     static const struct {
         double gates;
@@ -615,35 +620,27 @@ static pl_cost recurrent(const pl_call *call, const card *on) {
 
 /* ---- the call ---- */
 
-/* From pageable memory: what fits the driver's own buffers is copied there first and goes over the
- * bus at its rate, the rest goes in pieces. */
-static double transfer(const pl_call *call) {
-    double bytes = at_least(sane(call->read), sane(call->written));
-    if (bytes > 1 << 20) return bytes / pl_cost_generals.transfer;
-    return 0.8 + (bytes > 20000 ? 3.5 : 0) + bytes / 3e4;
-}
-
 static double share(double value) {
     return value >= 0 ? at_most(value, 1) : 0;
 }
 
-void pl_cost_of(pl_cost *out, const pl_call *call, const pl_gpu *gpu, bool tf32) {
+void pl_cost_of(pl_cost *out, const pl_work *call, const pl_gpu *gpu, bool tf32) {
     *out = (pl_cost){0};
-    if (call->kind == PL_CALL_VIEW || call->launches <= 0) return;
+    if (call->kind == PL_WORK_VIEW || call->launches <= 0) return;
+    if (call->kind == PL_WORK_TRANSFER) return; /* the host's: host.c */
     card on = card_of(gpu);
     unit with = unit_of(&on, call->dtype, tf32);
-    switch ((pl_call_kind)call->kind) {
-    case PL_CALL_PRODUCT: *out = matrix(call, &with, &on); break;
-    case PL_CALL_CONVOLUTION:
+    switch ((pl_work_kind)call->kind) {
+    case PL_WORK_PRODUCT: *out = matrix(call, &with, &on); break;
+    case PL_WORK_CONVOLUTION:
         *out = call->shape ? convolution(call, &on) : unshaped(call, &with, &on);
         break;
-    case PL_CALL_ATTENTION:
+    case PL_WORK_ATTENTION:
         *out = call->shape ? attention(call, &on) : unshaped(call, &with, &on);
         break;
-    case PL_CALL_RECURRENT:
+    case PL_WORK_RECURRENT:
         *out = call->shape ? recurrent(call, &on) : unshaped(call, &with, &on);
         break;
-    case PL_CALL_TRANSFER: *out = (pl_cost){.us = transfer(call)}; break;
     default: *out = moves(call, &on); break;
     }
     out->us = out->us >= 0 && out->us < 1e15 ? out->us : 1e15;

@@ -103,5 +103,5 @@ PL_COST_CONST pl_cost_rnn pl_cost_rnns[3][2] = {
     {{4.39, 0.1217, 0.4444, 4.05, 0.001}, {0.9174, 1.281, 0.4154, 3.459, 41}},
 };
 
-PL_COST_CONST pl_cost_general pl_cost_generals = {2.47, 0.96, 10.78, 0.6, 7300, 0.1607};
+PL_COST_CONST pl_cost_general pl_cost_generals = {2.47, 0.96, 10.78, 0.6, 0.1607};
 /* clang-format on */

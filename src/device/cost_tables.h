@@ -137,12 +137,11 @@ typedef struct pl_cost_rnn {
 extern PL_COST_CONST pl_cost_rnn pl_cost_rnns[3][2];
 
 typedef struct pl_cost_general {
-    double ramp;     /* microseconds of a kernel in which multiprocessors are not busy */
-    double tail;     /* of the rest, the share in which they are */
-    double spread;   /* blocks a multiprocessor at which its warps are all there */
-    double held;     /* of the cache: what previous kernels left there */
-    double transfer; /* bytes a microsecond from pageable memory */
-    double leak;     /* of what the cache holds, the share that reaches the memory all the same */
+    double ramp;   /* microseconds of a kernel in which multiprocessors are not busy */
+    double tail;   /* of the rest, the share in which they are */
+    double spread; /* blocks a multiprocessor at which its warps are all there */
+    double held;   /* of the cache: what previous kernels left there */
+    double leak;   /* of what the cache holds, the share that reaches the memory all the same */
 } pl_cost_general;
 
 extern PL_COST_CONST pl_cost_general pl_cost_generals;

@@ -31,38 +31,38 @@ const char *pl_host_term_name(pl_host_term term) {
     return term < PL_HOST_TERMS ? terms[term].name : NULL;
 }
 
-void pl_host_count(const pl_call *call, double counts[PL_HOST_TERMS]) {
+void pl_host_count(const pl_work *call, double counts[PL_HOST_TERMS]) {
     double launches = call->launches;
     counts[PL_HOST_HOOK] += call->hooks;
     if (call->phase == PL_PHASE_OPTIMIZER) {
-        bool single = call->kind != PL_CALL_FOREACH;
+        bool single = call->kind != PL_WORK_FOREACH;
         if (call->first) counts[PL_HOST_FORWARD] += 1;
         counts[PL_HOST_FOREACH] += !single;
         counts[PL_HOST_FOREACH_TENSOR] += single ? 0 : call->tensors;
         counts[single ? PL_HOST_SINGLE_LAUNCH : PL_HOST_FOREACH_LAUNCH] += launches;
         return;
     }
-    if (call->kind == PL_CALL_TRANSFER) {
+    if (call->kind == PL_WORK_TRANSFER) {
         counts[PL_HOST_TRANSFER] += 1;
         return;
     }
-    if (call->kind == PL_CALL_VIEW && call->tensors) {
+    if (call->kind == PL_WORK_VIEW && call->tensors) {
         counts[PL_HOST_GRADIENT] += call->tensors;
         return;
     }
     bool backward = call->phase == PL_PHASE_BACKWARD;
     if (call->first) counts[backward ? PL_HOST_BACKWARD : PL_HOST_FORWARD] += 1;
     counts[PL_HOST_MODULE] += call->enters;
-    counts[call->kind == PL_CALL_RECURRENT ? PL_HOST_RECURRENT_LAUNCH
+    counts[call->kind == PL_WORK_RECURRENT ? PL_HOST_RECURRENT_LAUNCH
            : backward                      ? PL_HOST_BACKWARD_LAUNCH
                                            : PL_HOST_FORWARD_LAUNCH] += launches;
-    if (call->kind == PL_CALL_RECURRENT && call->shape) {
+    if (call->kind == PL_WORK_RECURRENT && call->shape) {
         const pl_rnn *rnn = call->shape;
         counts[PL_HOST_RECURRENT] += (double)rnn->layers * (double)rnn->directions;
     }
 }
 
-double pl_host_us(const pl_call *call) {
+double pl_host_us(const pl_work *call) {
     double counts[PL_HOST_TERMS] = {0}, us = 0;
     pl_host_count(call, counts);
     for (int i = 0; i < PL_HOST_TERMS; i++) us += counts[i] * terms[i].us;

@@ -3,7 +3,7 @@
 #ifndef PL_DEVICE_HOST_H
 #define PL_DEVICE_HOST_H
 
-#include "tape/call.h"
+#include "tape/work.h"
 
 /* The terms of the host's time: it is the sum of count times price over them. */
 typedef enum pl_host_term {
@@ -28,9 +28,9 @@ typedef enum pl_host_term {
 const char *pl_host_term_name(pl_host_term term);
 
 /* How often each term occurs in a record. */
-void pl_host_count(const pl_call *call, double counts[PL_HOST_TERMS]);
+void pl_host_count(const pl_work *call, double counts[PL_HOST_TERMS]);
 /* Microseconds on the host that was measured. */
-double pl_host_us(const pl_call *call);
+double pl_host_us(const pl_work *call);
 double pl_host_step_us(void); /* once a step */
 /* A copy of so many bytes from memory that is not pinned, microseconds; gbps 0: PL_HOST_COPY_GBPS.
  */

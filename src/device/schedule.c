@@ -18,33 +18,36 @@ static const double gap_us = 0.9;
 
 /* ---- costs, remembered: layers repeat ---- */
 
-enum { REMEMBERED = 512 };
+enum { REMEMBERED = 2048 };
 
 typedef struct memory {
-    const pl_call *calls[REMEMBERED];
+    const pl_work *calls[REMEMBERED]; /* NULL: none yet, and what follows is not set */
     pl_cost costs[REMEMBERED];
     double host[REMEMBERED];
 } memory;
 
-static bool alike(const pl_call *a, const pl_call *b) {
+static bool alike(const pl_work *a, const pl_work *b) {
     return a->kind == b->kind && a->pass == b->pass && a->dtype == b->dtype &&
            a->phase == b->phase && a->first == b->first && a->enters == b->enters &&
-           a->strided == b->strided && a->hooks == b->hooks && a->launches == b->launches &&
-           a->tensors == b->tensors && a->read == b->read && a->written == b->written &&
-           a->rows == b->rows && a->columns == b->columns && a->depth == b->depth &&
-           a->count == b->count && a->transposed[0] == b->transposed[0] &&
+           a->strided == b->strided && a->biased == b->biased && a->hooks == b->hooks &&
+           a->launches == b->launches && a->tensors == b->tensors && a->read == b->read &&
+           a->written == b->written && a->rows == b->rows && a->columns == b->columns &&
+           a->depth == b->depth && a->count == b->count && a->transposed[0] == b->transposed[0] &&
            a->transposed[1] == b->transposed[1] && a->shape == b->shape && a->what == b->what &&
            a->flops == b->flops;
 }
 
-static size_t place_of(const pl_call *c) {
+static size_t place_of(const pl_work *c) {
     uint64_t words[4], hash = (uint64_t)c->kind * 31 + c->pass * 7 + c->first + 2u * c->enters;
     memcpy(&words[0], &c->read, 8);
     memcpy(&words[1], &c->written, 8);
     words[2] = (uint64_t)(uintptr_t)c->what + (uint64_t)(uintptr_t)c->shape;
     words[3] = (uint64_t)c->rows * 1000003 + (uint64_t)c->depth + (uint64_t)c->launches;
-    for (int i = 0; i < 4; i++) hash = (hash ^ words[i]) * 0x9E3779B97F4A7C15u;
-    return (size_t)(hash >> 40) % REMEMBERED;
+    for (int i = 0; i < 4; i++) { /* doubles have their bits at the top: folded down each time */
+        hash = (hash ^ words[i]) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 29;
+    }
+    return (size_t)hash % REMEMBERED;
 }
 
 /* ---- the walk ---- */
@@ -54,14 +57,14 @@ typedef struct clocks {
 } clocks;
 
 /* The kernels of one record are issued evenly over the host's time for it. */
-static void advance(clocks *c, const pl_call *call, double device_us, double host_us) {
+static void advance(clocks *c, const pl_work *call, double device_us, double host_us) {
     double begin = c->host;
     c->host += host_us;
     if (call->launches) {
-        if (call->waits && call->kind == PL_CALL_TRANSFER && c->device > c->host)
+        if (call->waits && call->kind == PL_WORK_TRANSFER && c->device > c->host)
             begin = c->host = c->device;
         double each = host_us / call->launches, start = begin + each;
-        if (call->kind == PL_CALL_TRANSFER) start = c->host;
+        if (call->kind == PL_WORK_TRANSFER) start = c->host;
         if (c->device > start) start = c->device;
         double end = start + device_us + gap_us * call->launches,
                issued = c->host + device_us / call->launches;
@@ -78,16 +81,17 @@ bool pl_schedule_of(pl_schedule *out, const pl_tape *tape, const pl_gpu *gpu,
                     const pl_schedule_settings *settings) {
     *out = (pl_schedule){0};
     double speed = settings->host_speed > 0 ? settings->host_speed : 1;
-    memory *known = calloc(1, sizeof *known);
+    memory *known = malloc(sizeof *known);
+    if (known) memset(known->calls, 0, sizeof known->calls);
     float(*times)[2] = malloc((tape->call_count + 1) * sizeof *times);
     bool ready = known && times;
     for (size_t i = 0; ready && i < tape->call_count; i++) {
-        const pl_call *call = &tape->calls[i];
+        const pl_work *call = &tape->calls[i];
         size_t at = place_of(call);
         if (!known->calls[at] || !alike(known->calls[at], call)) {
             known->calls[at] = call;
             known->costs[at] = (pl_cost){0};
-            if (call->kind == PL_CALL_TRANSFER)
+            if (call->kind == PL_WORK_TRANSFER)
                 known->costs[at].us = pl_host_transfer_us(call->read, settings->copy_gbps);
             else if (call->launches)
                 pl_cost_of(&known->costs[at], call, gpu, settings->tf32);
@@ -100,7 +104,7 @@ bool pl_schedule_of(pl_schedule *out, const pl_tape *tape, const pl_gpu *gpu,
         out->host_us += host;
         out->flops[call->phase] += call->flops;
         out->counted += call->counted;
-        if (call->kind == PL_CALL_TRANSFER) {
+        if (call->kind == PL_WORK_TRANSFER) {
             out->transfer_us += cost->us;
         } else {
             out->device_us += cost->us;

@@ -12,7 +12,7 @@ typedef struct pl_schedule {
     double active, occupied, dram, tensor; /* shares of the step, 0 to 1 */
     double counted;                        /* as FlopCounterMode counts */
     double flops[PL_PHASES], moved, launches;
-    double kinds_us[PL_CALL_KINDS]; /* device_us by kind */
+    double kinds_us[PL_WORK_KINDS]; /* device_us by kind */
     double transfer_us, waits;      /* copies to the card; times the host waits */
 } pl_schedule;
 
@@ -20,7 +20,7 @@ typedef struct pl_schedule_settings {
     bool tf32;
     double host_speed; /* that of the measured one being 1; 0: so */
     double copy_gbps;  /* copies to the card, from memory that is not pinned; 0: as measured */
-    void (*see)(void *context, const pl_call *call, double device_us, double host_us); /* or NULL */
+    void (*see)(void *context, const pl_work *call, double device_us, double host_us); /* or NULL */
     void *context;
 } pl_schedule_settings;
 

@@ -1,9 +1,9 @@
 /* workspace_tree: which formula a convolution's workspace follows, as a decision tree a pass.
  *
  * Written by tools/workspace/fit.py on 2026-11-15; do not edit. Command:
- *     python tools/workspace/fit.py --traces DIR --measured FILES --depth 20 --least 2 --penalty 2.4
- * Data: allocator and operator traces, convs.jsonl.xz, convs2.jsonl.xz; 227367 convolution passes.
- * Measured on an H200 with PyTorch 2.11, cuDNN 9.19, CUDA 13.0 on 2026-11-15.
+ *     python tools/workspace/fit.py --traces DIR --measured FILES --depth 20 --least 2
+ * --penalty 2.4 Data: allocator and operator traces, convs.jsonl.xz, convs2.jsonl.xz; 227367
+ * convolution passes. Measured on an H200 with PyTorch 2.11, cuDNN 9.19, CUDA 13.0 on 2026-11-15.
  *
  * A split: {threshold, at most, above, feature}; a leaf: {doubt, class, rows fitted on, -1}. */
 #include "device/workspace_tree.h"

@@ -353,8 +353,10 @@ static bool number_groups(pl_jobs *jobs) {
     if (!names) return false;
     for (int by_family = 0; by_family < 2; by_family++) {
         for (size_t i = 0; i < jobs->count; i++) {
-            const pl_trial *t = &jobs->items[i].facts;
-            names[i] = (named){by_family ? t->family : t->model[0] ? t->model : t->id, i};
+            const pl_measured *item = &jobs->items[i];
+            const pl_trial *t = &item->facts;
+            const char *model = t->model[0] ? t->model : item->of ? item->of : t->id;
+            names[i] = (named){by_family ? t->family : model, i};
         }
         qsort(names, jobs->count, sizeof *names, compare_named);
         uint32_t number = 0;

@@ -50,6 +50,7 @@ pl_report *pl_report_new(size_t limit) {
                                .step_ms = unknown,
                                .device_ms = NAN,
                                .host_ms = NAN,
+                               .copy_ms = NAN,
                                .time_coverage = NAN,
                                .family = PL_FAMILIES,
                                .peak_phase = PL_PHASES,
@@ -182,9 +183,11 @@ static void put_compute(pl_text *w, const pl_report *report) {
     put_real(w, ",\"step_ms_high\":", report->step_ms.high);
     put_real(w, ",\"device_ms\":", report->device_ms);
     put_real(w, ",\"host_ms\":", report->host_ms);
+    put_real(w, ",\"copy_ms\":", report->copy_ms);
     bool known = isfinite(report->device_ms) && isfinite(report->host_ms);
     pl_text_add(w, ",\"bound\":");
-    pl_text_string(w, !known ? NULL : report->host_bound ? "host" : "device");
+    bool copies = report->copy_ms > report->host_ms && report->copy_ms > report->device_ms;
+    pl_text_string(w, !known ? NULL : copies ? "copy" : report->host_bound ? "host" : "device");
     put_real(w, ",\"launches\":", report->launches);
     put_real(w, ",\"moved_bytes\":", report->moved_bytes);
     pl_text_add(w, ",\"flops\":{");

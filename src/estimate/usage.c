@@ -18,13 +18,13 @@ pl_family pl_usage_family(const pl_tape *tape) {
     double all = 0, convolutions = 0;
     bool attention = false, softmax = false, batched = false, recurrent = false;
     for (size_t i = 0; i < tape->call_count; i++) {
-        const pl_call *c = &tape->calls[i];
+        const pl_work *c = &tape->calls[i];
         all += c->flops;
-        if (c->kind == PL_CALL_CONVOLUTION) convolutions += c->flops;
-        attention |= c->kind == PL_CALL_ATTENTION;
-        recurrent |= c->kind == PL_CALL_RECURRENT;
-        softmax |= c->kind == PL_CALL_SOFTMAX && c->phase == PL_PHASE_FORWARD;
-        batched |= c->kind == PL_CALL_PRODUCT && c->count > 1;
+        if (c->kind == PL_WORK_CONVOLUTION) convolutions += c->flops;
+        attention |= c->kind == PL_WORK_ATTENTION;
+        recurrent |= c->kind == PL_WORK_RECURRENT;
+        softmax |= c->kind == PL_WORK_SOFTMAX && c->phase == PL_PHASE_FORWARD;
+        batched |= c->kind == PL_WORK_PRODUCT && c->count > 1;
     }
     if (convolutions > 0.1 * all) return PL_FAMILY_CNN;
     if (recurrent) return PL_FAMILY_RNN;
@@ -54,13 +54,11 @@ static float log2_of(double value) {
     return (float)log2(value > 1e-3 ? value : 1e-3);
 }
 
-static void fill_signals(float *out, const pl_schedule *s, const pl_subject *subject,
+static void fill_signals(float *out, const pl_schedule *s, const pl_job *job, const pl_graph *g,
                          pl_family family) {
-    const pl_job *job = subject->job;
     double device = s->device_us > 0 ? s->device_us : 1, busy = s->step_us / device, flops = 1;
     for (int i = 0; i < PL_PHASES; i++) flops += s->flops[i];
     bool amp = job->precision == PL_AMP_BF16 || job->precision == PL_AMP_FP16;
-    const pl_graph *g = subject->graph;
     double parameters = 0;
     for (int32_t i = 0; i < g->tensor_count; i++)
         parameters += g->tensors[i].role == PL_ROLE_PARAMETER;
@@ -93,7 +91,7 @@ static void fill_signals(float *out, const pl_schedule *s, const pl_subject *sub
                           job->cudnn_benchmark,
                           log2_of(parameters),
                           (float)family};
-    enum { HEAD = sizeof head / sizeof *head, KINDS = PL_CALL_FOREACH + 1 };
+    enum { HEAD = sizeof head / sizeof *head, KINDS = PL_WORK_FOREACH + 1 };
     _Static_assert(HEAD + KINDS + sizeof tail / sizeof *tail == PL_USAGE_SIGNALS, "signals");
     memcpy(out, head, sizeof head);
     for (int i = 0; i < KINDS; i++) out[HEAD + i] = (float)(s->kinds_us[i] / device);
@@ -135,7 +133,7 @@ static bool rows_grow(rows *r) {
     return true;
 }
 
-static void see_row(void *context, const pl_call *call, double device_us, double host_us) {
+static void see_row(void *context, const pl_work *call, double device_us, double host_us) {
     rows *r = context;
     if (r->count == r->room && !rows_grow(r)) r->failed = true;
     if (r->failed) return;
@@ -148,7 +146,7 @@ static void see_row(void *context, const pl_call *call, double device_us, double
     }
     pl_time *row = &r->rows[r->slots[at]];
     row->calls += call->first;
-    row->launches += call->launches;
+    if (call->kind != PL_WORK_TRANSFER) row->launches += call->launches;
     row->device_ms += device_us / 1e3;
     row->host_ms += host_us / 1e3;
     row->flops += call->flops;
@@ -158,7 +156,10 @@ static void see_row(void *context, const pl_call *call, double device_us, double
 static int by_time(const void *x, const void *y) {
     const pl_time *a = x, *b = y;
     double ta = a->device_ms + a->host_ms * 1e-3, tb = b->device_ms + b->host_ms * 1e-3;
-    return ta < tb ? 1 : ta > tb ? -1 : 0;
+    if (ta != tb) return ta < tb ? 1 : -1;
+    int order = strcmp(a->module, b->module);
+    if (order == 0) order = strcmp(a->operator_name, b->operator_name);
+    return order ? order : (int)a->phase - (int)b->phase;
 }
 
 /* Into the report, strings copied: tape and graph go. */
@@ -180,8 +181,19 @@ static bool keep_rows(pl_report *report, rows *r) {
 
 /* ---- the report ---- */
 
+/* A trace was recorded with settings of its own. */
+static pl_job job_of(const pl_subject *subject) {
+    pl_job job = *subject->job;
+    const pl_trace *trace = subject->model ? subject->model->trace : NULL;
+    if (!trace) return job;
+    pl_precision_parse(trace->precision, &job.precision);
+    job.checkpoint = trace->checkpoint;
+    return job;
+}
+
 bool pl_usage_fill(pl_report *report, const pl_subject *subject, const pl_tape *tape) {
-    const pl_job *job = subject->job;
+    if (tape->call_count == 0) return true; /* nothing is known of a step */
+    const pl_job own = job_of(subject), *job = &own;
     rows r = {.graph = subject->graph, .arena = pl_report_arena(report)};
     pl_schedule_settings settings = {.tf32 = job->precision == PL_TF32,
                                      .host_speed = job->host_speed,
@@ -196,7 +208,7 @@ bool pl_usage_fill(pl_report *report, const pl_subject *subject, const pl_tape *
     float *signals = pl_arena_array(pl_report_arena(report), PL_USAGE_SIGNALS, sizeof *signals);
     if (!ok || !signals) return false;
     report->family = pl_usage_family(tape);
-    fill_signals(signals, &s, subject, report->family);
+    fill_signals(signals, &s, job, subject->graph, report->family);
     *pl_report_signals(report) = signals;
     report->flops_per_step = s.counted;
     for (int i = 0; i < PL_PHASES; i++) report->flops[i] = s.flops[i];
@@ -204,6 +216,7 @@ bool pl_usage_fill(pl_report *report, const pl_subject *subject, const pl_tape *
     report->launches = s.launches;
     report->device_ms = s.device_us / 1e3;
     report->host_ms = s.host_us / 1e3;
+    report->copy_ms = s.transfer_us / 1e3;
     report->host_bound = s.host_us > s.device_us;
     report->step_ms.value = s.step_us / 1e3;
     double shares[PL_COUNTERS] = {s.active, s.occupied, s.dram, s.tensor};
@@ -219,7 +232,7 @@ pl_usage_bound pl_usage_bound_of(const pl_report *report) {
 }
 
 double pl_usage_share(double percent) {
-    return percent > 0.1 ? percent : 0.1;
+    return percent < 0.1 ? 0.1 : percent; /* NAN stays: not measured */
 }
 
 static double within(double value, double low, double high) {
@@ -251,6 +264,26 @@ static void widen(pl_report *report) {
     report->time_coverage = NAN;
 }
 
+/* Kernels take no longer than the step that holds them. */
+static void fit_into_step(pl_report *report) {
+    double less = report->step_ms.value / report->device_ms;
+    if (!(less < 1)) return;
+    report->device_ms *= less;
+    pl_time *times = (pl_time *)report->times; /* of our own making: keep_rows */
+    for (size_t i = 0; i < report->time_count; i++) times[i].device_ms *= less;
+}
+
+/* Several cards: their communication is not in the walk, so that the step is the least it can be.
+ */
+static void leave_open(pl_report *report, const pl_job *job) {
+    if (job->parallel == PL_ALONE || !isfinite(report->step_ms.value)) return;
+    report->step_ms.high *= 2;
+    for (int i = 0; i < PL_COUNTERS; i++) report->counters[i].low /= 2;
+    report->time_coverage = NAN;
+    pl_report_warn(report, "step time and counters are those of one rank that never waits for the "
+                           "others: communication is not counted");
+}
+
 pl_status pl_usage_correct(pl_report *report, const pl_subject *subject, const pl_weights *weights,
                            pl_error *err) {
     const float *signals = *pl_report_signals(report);
@@ -262,6 +295,7 @@ pl_status pl_usage_correct(pl_report *report, const pl_subject *subject, const p
     }
     if (!all) {
         if (signals) widen(report);
+        leave_open(report, subject->job);
         return PL_OK;
     }
     pl_usage_bound bound = pl_usage_bound_of(report);
@@ -271,6 +305,7 @@ pl_status pl_usage_correct(pl_report *report, const pl_subject *subject, const p
         if (status != PL_OK) return status;
     }
     report->step_ms.value *= exp2(log[PL_USAGE_STEP]);
+    fit_into_step(report);
     const double *of = parts[PL_USAGE_STEP]->extra;
     report->step_ms.low = report->step_ms.value * exp2(of[PL_USAGE_BELOW + bound]);
     report->step_ms.high = report->step_ms.value * exp2(of[PL_USAGE_ABOVE + bound]);
@@ -284,5 +319,6 @@ pl_status pl_usage_correct(pl_report *report, const pl_subject *subject, const p
     }
     report->flop_rate = report->flops_per_step / (report->step_ms.value / 1e3);
     report->time_coverage = PL_USAGE_COVERAGE;
+    leave_open(report, subject->job);
     return PL_OK;
 }

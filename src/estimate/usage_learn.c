@@ -18,7 +18,7 @@
 enum { FOLDS = 5, ALL = FOLDS /* no fold */, LEAST = 40 /* jobs to learn from */ };
 
 static const char *const learner_options =
-    "trees=300 rate=0.04 leaves=6 min_leaf=8 lambda=3 features=0.4 bagging=0.6 loss=l1";
+    "trees=150 rate=0.07 leaves=6 min_leaf=8 lambda=3 features=0.4 bagging=0.6 loss=l1";
 
 static pl_status no_memory(pl_error *err) {
     return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");

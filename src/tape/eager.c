@@ -155,7 +155,7 @@ pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes,
     if (n < 0 && !e->failed) e->too_large = e->what ? e->what : "the model";
     if (!storage || n < 0 || !pl_mul_i64(n, pl_dtype_size(dtype), &bytes)) return fail(e);
     storage->block = pl_block_new(e, bytes);
-    if (bytes > 0) pl_call_made(e, bytes);
+    if (bytes > 0) pl_work_made(e, bytes);
     return value_on(e, storage, dtype, dims, sizes, strides);
 }
 

@@ -66,7 +66,7 @@ struct pl_fn {
     int32_t node;                      /* of the graph */
     uint16_t edge_count, output_count; /* up to PL_MOST_PARTS */
     uint8_t saved_count, saved_room;
-    uint8_t work, kernels;      /* pl_call_kind and launches of its backward, 0: one a tensor */
+    uint8_t work, kernels;      /* pl_work_kind and launches of its backward, 0: one a tensor */
     bool zeroes;                /* what its backward makes is filled with zeros first */
     int32_t refs;               /* outputs that live, and edges of functions that do */
     pl_fn *next_gone;           /* pl_fn_drop's list */

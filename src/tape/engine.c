@@ -150,12 +150,12 @@ static bool can_add_in_place(const pl_value *value) {
 static pl_value *accumulate(pl_eager *e, pl_value *buffer, pl_value *arriving) {
     if (!buffer) return arriving;
     if (can_add_in_place(buffer)) {
-        pl_call_pointwise(e, PL_PASS_BACKWARD, buffer, arriving, buffer);
+        pl_work_pointwise(e, PL_PASS_BACKWARD, buffer, arriving, buffer);
         pl_drop(e, arriving);
         return buffer;
     }
     pl_value *sum = pl_new_like(e, buffer, buffer->dtype);
-    pl_call_pointwise(e, PL_PASS_BACKWARD, buffer, arriving, sum);
+    pl_work_pointwise(e, PL_PASS_BACKWARD, buffer, arriving, sum);
     pl_drop(e, buffer);
     pl_drop(e, arriving);
     return sum;
@@ -181,9 +181,9 @@ static void relabel(pl_eager *e, const pl_value *value, pl_kind kind, int32_t te
 static void accumulate_grad(pl_eager *e, pl_leaf *leaf) {
     pl_value *arriving = leaf->arriving;
     leaf->arriving = NULL;
-    pl_call_host(e, "AccumulateGrad", 1);
+    pl_work_host(e, "AccumulateGrad", 1);
     if (leaf->grad) { /* .grad += arriving */
-        pl_call_pointwise(e, PL_PASS_BACKWARD, leaf->grad, arriving, leaf->grad);
+        pl_work_pointwise(e, PL_PASS_BACKWARD, leaf->grad, arriving, leaf->grad);
         pl_drop(e, arriving);
         return;
     }
@@ -193,7 +193,7 @@ static void accumulate_grad(pl_eager *e, pl_leaf *leaf) {
         const pl_value *p = leaf->value;
         leaf->grad =
             pl_new(e, arriving->dtype, p->dims, p->sizes, pl_is_dense(p) ? p->strides : NULL);
-        pl_call_copy(e, PL_PASS_BACKWARD, arriving, leaf->grad);
+        pl_work_copy(e, PL_PASS_BACKWARD, arriving, leaf->grad);
         pl_drop(e, arriving);
     }
     relabel(e, leaf->grad, PL_GRADIENTS, leaf->tensor);
@@ -226,26 +226,26 @@ static bool has_saved(const pl_fn *fn) {
 
 /* What a function's kernels read: the gradients that arrived and what was saved; of pools and
  * gathers the places alone, the rest is kept for its sizes. */
-static pl_call_rest rest_of(const pl_fn *fn) {
-    pl_call_rest rest = {.pass = PL_PASS_BACKWARD,
-                         .kind = (pl_call_kind)fn->work,
+static pl_work_rest rest_of(const pl_fn *fn) {
+    pl_work_rest rest = {.pass = PL_PASS_BACKWARD,
+                         .kind = (pl_work_kind)fn->work,
                          .launches = fn->kernels,
                          .zeroed = fn->zeroes};
-    bool places = rest.kind == PL_CALL_POOL || rest.kind == PL_CALL_GATHER;
+    bool places = rest.kind == PL_WORK_POOL || rest.kind == PL_WORK_GATHER;
     for (int i = 0; i < fn->output_count; i++)
         if (fn->grads[i]) {
-            rest.read += pl_call_bytes(fn->grads[i]);
+            rest.read += pl_work_bytes(fn->grads[i]);
             rest.like = fn->grads[i];
         }
     rest.strided = rest.like && !pl_is_dense(rest.like);
     for (int i = 0; i < fn->saved_count; i++) {
         const pl_value *saved = fn->saved[i];
         if (!saved || (places && pl_dtype_is_float(saved->dtype))) continue;
-        rest.read += pl_call_bytes(saved);
-        rest.strided |= rest.like && pl_call_gathers(saved, rest.like);
+        rest.read += pl_work_bytes(saved);
+        rest.strided |= rest.like && pl_work_gathers(saved, rest.like);
         if (places && saved->elements > rest.rows) rest.rows = saved->elements;
     }
-    if (rest.kind == PL_CALL_GATHER && rest.rows > 0 && rest.like)
+    if (rest.kind == PL_WORK_GATHER && rest.rows > 0 && rest.like)
         rest.columns = rest.like->elements / rest.rows;
     return rest;
 }
@@ -264,15 +264,15 @@ static void call(pl_eager *e, pl_fn *fn) {
     e->what = fn->name;
     bool any = false;
     for (int i = 0; i < fn->output_count; i++) any |= fn->grads[i] != NULL;
-    pl_call_begin(e);
+    pl_work_begin(e);
     if (any && has_saved(fn))
         fn->backward(e, fn, fn->grads, out);
     else if (any)
         e->tape->incomplete = true;
     if (e->calls.on) {
-        pl_call_rest rest = {.pass = PL_PASS_BACKWARD};
+        pl_work_rest rest = {.pass = PL_PASS_BACKWARD};
         if (e->calls.tensors) rest = rest_of(fn);
-        pl_call_end(e, &rest);
+        pl_work_end(e, &rest);
     }
     for (int i = 0; i < fn->edge_count; i++) {
         const pl_edge *edge = &fn->edges[i];
@@ -312,9 +312,9 @@ void pl_backward_from(pl_eager *e, pl_value *loss) {
     e->kind = PL_TEMPORARY;
     find_reached(e, loss->fn);
     e->what = "ones_like";
-    pl_call_begin(e);
+    pl_work_begin(e);
     loss->fn->grads[loss->output] = pl_new_like(e, loss, loss->dtype);
-    pl_call_end(e, &(pl_call_rest){.kind = PL_CALL_FILL, .like = loss});
+    pl_work_end(e, &(pl_work_rest){.kind = PL_WORK_FILL, .like = loss});
     /* The first gradient is also held by the caller of the engine until the end. */
     pl_value *first = pl_hold(loss->fn->grads[loss->output]);
     for (size_t i = e->fn_count; i-- > 0 && !e->failed;)
@@ -429,7 +429,7 @@ pl_value *pl_sum_to(pl_eager *e, pl_value *value, int dims, const int64_t *sizes
     }
     if (!reduced) return value;
     pl_value *sum = pl_new(e, value->dtype, value->dims, kept, NULL);
-    pl_call_reduce(e, PL_PASS_BACKWARD, value, reduced, sum);
+    pl_work_reduce(e, PL_PASS_BACKWARD, value, reduced, sum);
     pl_reduce_scratch(e, value, reduced, accumulator_bytes(value->dtype));
     pl_drop(e, value);
     if (!leading) return sum;
@@ -441,7 +441,7 @@ pl_value *pl_sum_to(pl_eager *e, pl_value *value, int dims, const int64_t *sizes
 pl_value *pl_cast_raw(pl_eager *e, pl_value *value, pl_dtype dtype) {
     if (value->dtype == dtype) return value;
     pl_value *cast = pl_new_like(e, value, dtype);
-    pl_call_copy(e, PL_PASS_BACKWARD, value, cast);
+    pl_work_copy(e, PL_PASS_BACKWARD, value, cast);
     pl_drop(e, value);
     return cast;
 }

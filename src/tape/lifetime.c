@@ -60,8 +60,8 @@ static const char *past_condition(const char *code) {
     return code;
 }
 
-/* The code in "modeling_gpt2.py:682: a = q @ k"; lines of built graphs have no file before them, and
- * a number at the most ("2: a = q @ k", a second line of the same text). */
+/* The code in "modeling_gpt2.py:682: a = q @ k"; lines of built graphs have no file before them,
+ * and a number at the most ("2: a = q @ k", a second line of the same text). */
 static const char *code_of(const char *source) {
     const char *end = strstr(source, ": "), *at = end;
     while (at && at > source && at[-1] >= '0' && at[-1] <= '9') at--;

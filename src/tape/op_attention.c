@@ -107,12 +107,12 @@ static pl_value *row_sums(pl_eager *e, const pl_value *grad, const pl_value *res
     pl_value *product = pl_new_like(e, grad, PL_DT_F32), *sum = pl_new(e, PL_DT_F32, 3, rows, NULL);
     bool turns = rows[1] != 1 && rows[2] != 1;
     pl_value *turned = turns ? pl_new(e, PL_DT_F32, 3, rows, NULL) : pl_hold(sum);
-    pl_call_pointwise(e, PL_PASS_BACKWARD, grad, result, product);
-    pl_call_reduce(e, PL_PASS_BACKWARD, product, 1u << 3, sum);
+    pl_work_pointwise(e, PL_PASS_BACKWARD, grad, result, product);
+    pl_work_reduce(e, PL_PASS_BACKWARD, product, 1u << 3, sum);
     if (turns)
-        pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
+        pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_COPY,
                                             .pass = PL_PASS_BACKWARD,
-                                            .read = pl_call_bytes(sum),
+                                            .read = pl_work_bytes(sum),
                                             .strided = true,
                                             .out = {turned}});
     pl_drop(e, product);
@@ -132,7 +132,7 @@ void pl_sdpa_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) 
     if (cudnn)
         for (int i = 0; i < 4; i++) same &= g->sizes[i] == 1 || g->strides[i] == result->strides[i];
     pl_value *copy = same ? NULL : pl_new_like(e, result, (pl_dtype)g->dtype);
-    if (copy) pl_call_copy(e, PL_PASS_BACKWARD, g, copy);
+    if (copy) pl_work_copy(e, PL_PASS_BACKWARD, g, copy);
     pl_value *of[3] = {q, k, v};
     for (int i = 0; i < 3; i++) {
         pl_value *grad =
@@ -148,8 +148,8 @@ void pl_sdpa_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) 
     pl_value *rows = a->shape.backend == PL_ATTENTION_EFFICIENT ? row_sums(e, g, result) : NULL;
     int64_t space = d->attention(&a->shape, true, d->cc_major, d->cc_minor, NULL);
     if (rows && space > 0 && a->shape.keys > 64) /* sums of the queries' gradient */
-        pl_call_move(e, PL_CALL_FILL, PL_PASS_BACKWARD, 0, (double)space, NULL);
-    pl_call_attention(e, PL_PASS_BACKWARD, &a->shape);
+        pl_work_move(e, PL_WORK_FILL, PL_PASS_BACKWARD, 0, (double)space, NULL);
+    pl_work_attention(e, PL_PASS_BACKWARD, &a->shape);
     pl_scratch(e, space);
     pl_drop(e, rows);
     pl_drop(e, copy);
@@ -175,16 +175,16 @@ static pl_value *repeat_heads(pl_eager *e, pl_value *v, int64_t heads) {
 static void note_safe(pl_eager *e, const pl_value *scores, const pl_value *masked,
                       const pl_value *weights) {
     int64_t length = scores->sizes[scores->dims - 1], rows = length ? scores->elements / length : 0;
-    pl_call_pointwise(e, PL_PASS_FORWARD, scores, NULL, masked);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
-                                        .read = pl_call_bytes(masked),
+    pl_work_pointwise(e, PL_PASS_FORWARD, scores, NULL, masked);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_REDUCE,
+                                        .read = pl_work_bytes(masked),
                                         .written = (double)rows,
                                         .rows = rows,
                                         .columns = length,
                                         .dtype = PL_DT_BOOL});
-    pl_call_move(e, PL_CALL_FILL, PL_PASS_FORWARD, 0, 4, NULL);
-    pl_call_kernels(e, &(pl_call_known){.read = pl_call_bytes(weights) + (double)rows,
-                                        .written = pl_call_bytes(weights),
+    pl_work_move(e, PL_WORK_FILL, PL_PASS_FORWARD, 0, 4, NULL);
+    pl_work_kernels(e, &(pl_work_known){.read = pl_work_bytes(weights) + (double)rows,
+                                        .written = pl_work_bytes(weights),
                                         .strided = true,
                                         .dtype = (pl_dtype)weights->dtype});
 }
@@ -192,9 +192,9 @@ static void note_safe(pl_eager *e, const pl_value *scores, const pl_value *maske
 /* A bool mask as numbers: the two of them, then where. */
 static void note_mask(pl_eager *e, const pl_value *mask, const pl_value *out) {
     int size = pl_dtype_size((pl_dtype)out->dtype);
-    for (int i = 0; i < 2; i++) pl_call_move(e, PL_CALL_FILL, PL_PASS_FORWARD, 0, size, NULL);
-    pl_call_kernels(e,
-                    &(pl_call_known){.read = pl_call_bytes(mask), .strided = true, .out = {out}});
+    for (int i = 0; i < 2; i++) pl_work_move(e, PL_WORK_FILL, PL_PASS_FORWARD, 0, size, NULL);
+    pl_work_kernels(e,
+                    &(pl_work_known){.read = pl_work_bytes(mask), .strided = true, .out = {out}});
 }
 
 /* _scaled_dot_product_attention_math: products, softmax and dropout one by one; half types compute
@@ -210,8 +210,8 @@ static pl_value *by_products(pl_eager *e, pl_value *q, pl_value *k, pl_value *v,
         int64_t square[2] = {q->sizes[2], k->sizes[2]};
         pl_value *ones = pl_new(e, PL_DT_BOOL, 2, square, NULL),
                  *lower = pl_new(e, PL_DT_BOOL, 2, square, NULL);
-        pl_call_fill(e, PL_PASS_FORWARD, ones);
-        pl_call_copy(e, PL_PASS_FORWARD, ones, lower);
+        pl_work_fill(e, PL_PASS_FORWARD, ones);
+        pl_work_copy(e, PL_PASS_FORWARD, ones, lower);
         pl_drop(e, ones);
         bias = pl_new(e, dtype, 2, square, NULL);
         note_mask(e, lower, bias);
@@ -223,7 +223,7 @@ static pl_value *by_products(pl_eager *e, pl_value *q, pl_value *k, pl_value *v,
     pl_value *scores = pl_matmul(e, sq, sk);
     pl_drop(e, sk);
     pl_drop(e, kt);
-    if (bias) pl_call_pointwise(e, PL_PASS_FORWARD, scores, bias, scores);
+    if (bias) pl_work_pointwise(e, PL_PASS_FORWARD, scores, bias, scores);
     if (bias && bias->needs_grad && scores->fn) { /* in place: the bias gets the scores' gradient */
         pl_value *both[2] = {scores, bias}, *sum = pl_alias_like(e, scores);
         pl_fn *fn = pl_fn_new(e, "AddBackward0", pl_rule_backward, 2, both, 1);
@@ -237,7 +237,7 @@ static pl_value *by_products(pl_eager *e, pl_value *q, pl_value *k, pl_value *v,
     /* _safe_softmax looks for rows that are masked whole */
     pl_value *masked = pl_new_like(e, scores, PL_DT_BOOL);
     note_safe(e, scores, masked, weights);
-    pl_scratch(e, q->elements / q->sizes[3]);
+    if (q->sizes[3] > 0) pl_scratch(e, q->elements / q->sizes[3]);
     pl_drop(e, masked);
     pl_drop(e, scores);
     if (dropout > 0) {
@@ -265,10 +265,10 @@ static pl_value *float_mask(pl_eager *e, pl_value *mask, pl_dtype dtype) {
     pl_value *zero = pl_new_flat(e, dtype, -1), *infinity = pl_new_flat(e, dtype, -1);
     pl_value *converted =
         pl_new(e, dtype, mask->dims, mask->sizes, pl_is_dense(mask) ? mask->strides : NULL);
-    pl_call_fill(e, PL_PASS_FORWARD, zero);
-    pl_call_fill(e, PL_PASS_FORWARD, infinity);
-    pl_call_kernels(
-        e, &(pl_call_known){.read = pl_call_bytes(mask), .strided = true, .out = {converted}});
+    pl_work_fill(e, PL_PASS_FORWARD, zero);
+    pl_work_fill(e, PL_PASS_FORWARD, infinity);
+    pl_work_kernels(
+        e, &(pl_work_known){.read = pl_work_bytes(mask), .strided = true, .out = {converted}});
     pl_drop(e, infinity);
     pl_drop(e, zero);
     return converted;
@@ -316,7 +316,7 @@ static pl_value *by_kernel(pl_eager *e, attention *a, pl_value *q, pl_value *k, 
         pl_scratch(e, result->elements * 4);
     pl_value *seed = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL,
              *offset = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL;
-    pl_call_attention(e, PL_PASS_FORWARD, &a->shape);
+    pl_work_attention(e, PL_PASS_FORWARD, &a->shape);
     pl_scratch(e, d->attention(&a->shape, false, d->cc_major, d->cc_minor, NULL));
     pl_value *inputs[4] = {q, k, v, mask};
     pl_fn *fn = pl_fn_new(e, "ScaledDotProductAttentionBackward0", pl_sdpa_backward, mask ? 4 : 3,

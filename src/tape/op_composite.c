@@ -314,7 +314,7 @@ void pl_run_pad(pl_eager *e, const pl_node *node, const pl_operator *op) {
     if (!named) e->zeroes = true; /* both ways: filled, then the part copied in */
     pl_run_by_rule(e, node, named ? &mirrored : &constant);
     const pl_value *made = !named && pl_output_tensor(e, node, 0) ? e->env[node->outputs[0]] : NULL;
-    if (made) pl_call_move(e, PL_CALL_FILL, PL_PASS_FORWARD, 0, (double)pl_value_bytes(made), NULL);
+    if (made) pl_work_move(e, PL_WORK_FILL, PL_PASS_FORWARD, 0, (double)pl_value_bytes(made), NULL);
 }
 
 /* ---- columns of an image ---- */
@@ -334,9 +334,9 @@ static pl_value *resized(pl_eager *e, pl_dtype dtype, int64_t from, int dims,
 
 static void columns_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
-    double bytes = pl_call_bytes(grads[0]);
+    double bytes = pl_work_bytes(grads[0]);
     if (!pl_is_contiguous(grads[0]))
-        pl_call_move(e, PL_CALL_COPY, PL_PASS_BACKWARD, bytes, bytes, NULL);
+        pl_work_move(e, PL_WORK_COPY, PL_PASS_BACKWARD, bytes, bytes, NULL);
     out[0] = resized(e, (pl_dtype)grads[0]->dtype, grads[0]->elements, edge->dims, edge->sizes);
 }
 
@@ -346,11 +346,11 @@ void pl_run_columns(pl_eager *e, const pl_node *node, const pl_operator *op) {
     if (!x || !out) return;
     pl_value *result = resized(e, (pl_dtype)x->dtype, x->elements, out->dims, out->sizes);
     if (strcmp(op->name, "im2col") == 0) /* one sample after another */
-        pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
+        pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_COPY,
                                             .launches = x->dims == 4 && x->sizes[0] < 1000000
                                                             ? (int)x->sizes[0]
                                                             : 1,
-                                            .read = pl_call_bytes(x),
+                                            .read = pl_work_bytes(x),
                                             .out = {result}});
     pl_fn_output(pl_fn_new(e, "Im2ColBackward0", columns_backward, 1, &x, 1), result, 0);
     pl_set_output(e, node, 0, result);

@@ -90,9 +90,9 @@ static pl_value *format_copy(pl_eager *e, const pl_value *value, bool channels_l
     bool last = wants_channels_last(value) || value->dims < 4 || value->sizes[1] == 1;
     if (channels_last ? last : pl_is_contiguous(value)) return NULL;
     pl_value *copy = pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
-                                        .pass = pl_call_pass(e),
-                                        .read = pl_call_bytes(value),
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_COPY,
+                                        .pass = pl_work_pass(e),
+                                        .read = pl_work_bytes(value),
                                         .strided = true,
                                         .out = {copy}});
     return copy;
@@ -122,18 +122,18 @@ static void convolution_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_va
              *wc = format_copy(e, weight, conv->channels_last);
     if (fn->edges[0].wanted) {
         out[0] = new_in_format(e, (pl_dtype)x->dtype, x->dims, x->sizes, conv->channels_last);
-        pl_call_convolution(e, PL_CONV_BACKWARD_DATA, conv, (double)weight->elements, out[0]);
+        pl_work_convolution(e, PL_CONV_BACKWARD_DATA, conv, (double)weight->elements, out[0]);
         pl_conv_workspace(e, conv, PL_CONV_BACKWARD_DATA);
     }
     if (fn->edges[1].wanted) {
         out[1] = new_in_format(e, (pl_dtype)weight->dtype, weight->dims, weight->sizes,
                                conv->channels_last);
-        pl_call_convolution(e, PL_CONV_BACKWARD_WEIGHT, conv, (double)weight->elements, out[1]);
+        pl_work_convolution(e, PL_CONV_BACKWARD_WEIGHT, conv, (double)weight->elements, out[1]);
         pl_conv_workspace(e, conv, PL_CONV_BACKWARD_WEIGHT);
     }
     if (fn->edge_count > 2 && fn->edges[2].wanted) {
         out[2] = pl_new_flat(e, (pl_dtype)grad->dtype, grad->sizes[1]);
-        pl_call_reduce(e, PL_PASS_BACKWARD, copy ? copy : grad, ~2u, out[2]);
+        pl_work_reduce(e, PL_PASS_BACKWARD, copy ? copy : grad, ~2u, out[2]);
         pl_reduce_scratch(e, copy ? copy : grad, ~2u, 4);
     }
     pl_drop(e, wc);
@@ -158,14 +158,14 @@ void pl_run_convolution(pl_eager *e, const pl_node *node, const pl_operator *op)
     if (!conv) e->failed = true;
     if (conv && v[0] && v[1] && shape && describe(e, node, v[0], v[1], shape, transposed, conv)) {
         pl_value *x = v[0], *w = v[1];
-        size_t mark = pl_call_mark(e);
+        size_t mark = pl_work_mark(e);
         pl_value *xc = format_copy(e, x, conv->channels_last),
                  *wc = format_copy(e, w, conv->channels_last);
         pl_value *result =
             new_in_format(e, (pl_dtype)x->dtype, shape->dims, shape->sizes, conv->channels_last);
-        pl_call_convolution(e, PL_CONV_FORWARD, conv, (double)w->elements, result);
+        pl_work_convolution(e, PL_CONV_FORWARD, conv, (double)w->elements, result);
         if (v[2]) /* the bias is added in place */
-            pl_call_pointwise(e, PL_PASS_FORWARD, result, v[2], result);
+            pl_work_pointwise(e, PL_PASS_FORWARD, result, v[2], result);
         pl_conv_workspace(e, conv, PL_CONV_FORWARD);
         pl_drop(e, wc);
         pl_drop(e, xc);
@@ -176,7 +176,7 @@ void pl_run_convolution(pl_eager *e, const pl_node *node, const pl_operator *op)
             fn->rule = conv;
             pl_save(e, fn, x);
             pl_save(e, fn, w);
-            pl_call_saved(e, mark);
+            pl_work_saved(e, mark);
             pl_fn_output(fn, result, 0);
         }
         pl_set_output(e, node, 0, result);

@@ -20,8 +20,8 @@ static int64_t sort_bytes(int64_t n) {
 static void note_sort(pl_eager *e, int64_t n, int bits) {
     int passes = (bits + 7) / 8;
     double pairs = 16 * (double)n;
-    pl_call_move(e, PL_CALL_FILL, PL_PASS_BACKWARD, 0, pairs / 2, NULL);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_SORT,
+    pl_work_move(e, PL_WORK_FILL, PL_PASS_BACKWARD, 0, pairs / 2, NULL);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_SORT,
                                         .pass = PL_PASS_BACKWARD,
                                         .launches = n <= 2304 ? 1 : passes + 2,
                                         .read = (passes + 0.5) * pairs,
@@ -39,8 +39,8 @@ static void note_sorted(pl_eager *e, const pl_edge *edge, int64_t count, int64_t
     int64_t width = edge->dims > 1 ? edge->sizes[1] : 1;
     double indices = 8 * (double)count, sums = 4 * (double)parts * (double)width;
     note_sort(e, count, 64);
-    pl_call_fill(e, PL_PASS_BACKWARD, result);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_SORT,
+    pl_work_fill(e, PL_PASS_BACKWARD, result);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_SORT,
                                         .pass = PL_PASS_BACKWARD,
                                         .launches = PLACES,
                                         .read = 3 * indices,
@@ -49,7 +49,7 @@ static void note_sorted(pl_eager *e, const pl_edge *edge, int64_t count, int64_t
                                         .columns = count,
                                         .dtype = PL_DT_I64});
     double rows = (double)count * (double)width * pl_dtype_size((pl_dtype)edge->dtype);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_GATHER,
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_GATHER,
                                         .pass = PL_PASS_BACKWARD,
                                         .launches = 2,
                                         .read = rows + indices + sums,
@@ -102,14 +102,14 @@ static void embedding_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
     pl_value *dense = pl_is_contiguous(grads[0]) ? NULL
                                                  : pl_new(e, (pl_dtype)grads[0]->dtype,
                                                           grads[0]->dims, grads[0]->sizes, NULL);
-    if (dense) pl_call_copy(e, PL_PASS_BACKWARD, grads[0], dense);
+    if (dense) pl_work_copy(e, PL_PASS_BACKWARD, grads[0], dense);
     if (count > 3072) {
         out[0] = pl_sorted_gradient(e, edge, count);
     } else {
         out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
-        pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
-        double rows = pl_call_bytes(grads[0]);
-        pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_GATHER,
+        pl_work_fill(e, PL_PASS_BACKWARD, out[0]);
+        double rows = pl_work_bytes(grads[0]);
+        pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_GATHER,
                                             .pass = PL_PASS_BACKWARD,
                                             .read = 2 * rows + 8 * (double)count,
                                             .written = rows,
@@ -129,7 +129,7 @@ void pl_run_embedding(pl_eager *e, const pl_node *node, const pl_operator *op) {
                          ? NULL
                          : pl_new(e, (pl_dtype)indices->dtype, indices->dims, indices->sizes, NULL);
     pl_value *result = pl_new_output(e, node, 0, (pl_dtype)weight->dtype, NULL);
-    if (flat) pl_call_copy(e, PL_PASS_FORWARD, indices, flat);
+    if (flat) pl_work_copy(e, PL_PASS_FORWARD, indices, flat);
     pl_drop(e, flat);
     pl_fn *fn = pl_fn_new(e, "EmbeddingBackward0", embedding_backward, 1, &weight, 1);
     if (fn) {
@@ -196,21 +196,21 @@ static void note_index_put(pl_eager *e, const pl_value *values, int indices, int
     int bits = 1;
     while (most >>= 1) bits++;
     if (!pl_is_contiguous(values))
-        pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
+        pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_COPY,
                                             .pass = PL_PASS_BACKWARD,
-                                            .read = pl_call_bytes(values),
+                                            .read = pl_work_bytes(values),
                                             .written = (double)pl_value_bytes(values),
                                             .strided = true,
                                             .dtype = (pl_dtype)values->dtype});
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_POINTWISE,
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_POINTWISE,
                                         .pass = PL_PASS_BACKWARD,
                                         .launches = indices ? 3 * indices : 1,
                                         .read = 8 * (double)count * (3 * indices),
                                         .written = 8 * (double)count * (3 * indices),
                                         .dtype = PL_DT_I64});
     note_sort(e, count, bits);
-    double rows = pl_call_bytes(values);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_GATHER,
+    double rows = pl_work_bytes(values);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_GATHER,
                                         .pass = PL_PASS_BACKWARD,
                                         .read = 2 * rows + 16 * (double)count,
                                         .written = rows,
@@ -227,7 +227,7 @@ void pl_index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out)
     int64_t count = 0;
     for (int i = 0; i < fn->saved_count; i++)
         if (fn->saved[i]->elements > count) count = fn->saved[i]->elements;
-    pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
+    pl_work_fill(e, PL_PASS_BACKWARD, out[0]);
     note_index_put(e, grads[0], fn->saved_count, count, edge->dims ? edge->sizes[0] : 1);
     uint8_t kind = e->kind;
     e->kind = PL_WORKSPACE;
@@ -284,7 +284,7 @@ void pl_run_index(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void index_put_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     if (fn->edges[0].wanted) {
         out[0] = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype);
-        pl_call_copy(e, PL_PASS_BACKWARD, grads[0], out[0]);
+        pl_work_copy(e, PL_PASS_BACKWARD, grads[0], out[0]);
     }
     if (fn->edges[1].wanted)
         out[1] = pl_new(e, (pl_dtype)grads[0]->dtype, fn->edges[1].dims, fn->edges[1].sizes, NULL);
@@ -312,7 +312,7 @@ static void scatter_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value 
     if (grads[0])
         out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, fn->edges[0].dims, fn->edges[0].sizes, NULL);
     if (grads[0])
-        pl_call_move(e, PL_CALL_FILL, PL_PASS_BACKWARD, 0, (double)pl_value_bytes(out[0]), NULL);
+        pl_work_move(e, PL_WORK_FILL, PL_PASS_BACKWARD, 0, (double)pl_value_bytes(out[0]), NULL);
 }
 
 void pl_run_values_and_indices(pl_eager *e, const pl_node *node, const pl_operator *op) {
@@ -334,7 +334,7 @@ void pl_run_values_and_indices(pl_eager *e, const pl_node *node, const pl_operat
     }
     pl_fn *fn = pl_fn_new(e, "IndexedBackward0", scatter_backward, 1, &x, 1);
     if (fn) {
-        fn->work = PL_CALL_GATHER;
+        fn->work = PL_WORK_GATHER;
         pl_save(e, fn, indices);
         pl_fn_output(fn, values, 0);
     }

@@ -14,9 +14,9 @@ static void nll_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
     (void)grads;
     const pl_edge *edge = &fn->edges[0];
     out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
-    pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
+    pl_work_fill(e, PL_PASS_BACKWARD, out[0]);
     double places = (double)fn->saved[1]->elements; /* a number each is put in */
-    pl_call_move(e, PL_CALL_POINTWISE, PL_PASS_BACKWARD, 8 * places, 4 * places, NULL);
+    pl_work_move(e, PL_WORK_POINTWISE, PL_PASS_BACKWARD, 8 * places, 4 * places, NULL);
 }
 
 static pl_value *nll(pl_eager *e, pl_value *log_probabilities, pl_value *target, bool reduced) {
@@ -27,7 +27,7 @@ static pl_value *nll(pl_eager *e, pl_value *log_probabilities, pl_value *target,
                 : pl_new_flat(e, (pl_dtype)x->dtype, target ? target->elements : x->sizes[0]);
     pl_value *total = pl_new_flat(e, (pl_dtype)x->dtype, -1);
     double places = target ? (double)target->elements : 0;
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_REDUCE,
                                         .read = 40 * places, /* a sector and an index each */
                                         .rows = 1,
                                         .columns = target ? target->elements : 0,

@@ -47,7 +47,7 @@ static pl_value *operand_copy(pl_eager *e, const pl_value *m) {
     bool columns = m->strides[r] == 1 && m->strides[c] >= (m->sizes[r] > 1 ? m->sizes[r] : 1);
     if (rows || columns || m->elements == 0) return NULL;
     pl_value *copy = pl_new(e, (pl_dtype)m->dtype, m->dims, m->sizes, NULL);
-    pl_call_copy(e, pl_call_pass(e), m, copy);
+    pl_work_copy(e, pl_work_pass(e), m, copy);
     return copy;
 }
 
@@ -65,9 +65,9 @@ static void note_gradient(pl_eager *e, bool first, const pl_value *grad, const p
     turned.sizes = sizes + 3 - d;
     turned.strides = strides + 3 - d;
     if (first)
-        pl_call_product(e, PL_PASS_BACKWARD, grad, &turned, out, false);
+        pl_work_product(e, PL_PASS_BACKWARD, grad, &turned, out, false);
     else
-        pl_call_product(e, PL_PASS_BACKWARD_WEIGHT, &turned, grad, out, false);
+        pl_work_product(e, PL_PASS_BACKWARD_WEIGHT, &turned, grad, out, false);
 }
 
 /* grad [n, p] of a product of mat1 [n, m] and mat2 [m, p], for one operand; column-major operands
@@ -108,14 +108,14 @@ static void save_product(pl_eager *e, pl_fn *fn, pl_value *a, pl_value *b, size_
     if (!pl_fn_numbers(e, fn, 4)) return;
     if (fn->edges[1].wanted) fn->numbers[0] = pl_save(e, fn, a);
     if (fn->edges[0].wanted) fn->numbers[1] = pl_save(e, fn, b);
-    pl_call_saved(e, mark);
+    pl_work_saved(e, mark);
 }
 
 static pl_value *product(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
-    size_t mark = pl_call_mark(e);
+    size_t mark = pl_work_mark(e);
     pl_value *result = matrix(e, (pl_dtype)a->dtype, a->sizes[0], b->sizes[1]);
     pl_value *ca = operand_copy(e, a), *cb = operand_copy(e, b);
-    pl_call_product(e, pl_call_pass(e), ca ? ca : a, cb ? cb : b, result, bias != NULL);
+    pl_work_product(e, pl_work_pass(e), ca ? ca : a, cb ? cb : b, result, bias != NULL);
     bool lt = bias && bias->dims == 1 && a->sizes[0] > 1 && a->sizes[1] > 1 && b->sizes[1] > 1;
     if (lt)
         pl_blas_lt(e);
@@ -166,11 +166,11 @@ static void bmm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
 }
 
 static pl_value *batched(pl_eager *e, pl_value *bias, pl_value *a, pl_value *b) {
-    size_t mark = pl_call_mark(e);
+    size_t mark = pl_work_mark(e);
     pl_value *result =
         pl_new(e, (pl_dtype)a->dtype, 3, (int64_t[]){a->sizes[0], a->sizes[1], b->sizes[2]}, NULL);
     pl_value *ca = operand_copy(e, a), *cb = operand_copy(e, b);
-    pl_call_product(e, pl_call_pass(e), ca ? ca : a, cb ? cb : b, result, false);
+    pl_work_product(e, pl_work_pass(e), ca ? ca : a, cb ? cb : b, result, false);
     pl_blas(e);
     pl_drop(e, cb);
     pl_drop(e, ca);
@@ -324,7 +324,7 @@ pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias) 
         result = pl_matmul(e, x, wt);
         if (bias) { /* result.add_(bias) */
             pl_value *sum = pl_alias_like(e, result);
-            pl_call_pointwise(e, PL_PASS_FORWARD, result, bias, result);
+            pl_work_pointwise(e, PL_PASS_FORWARD, result, bias, result);
             pl_value *inputs[2] = {result, bias};
             pl_fn_output(pl_fn_new(e, "AddBackward0", pass_both, 2, inputs, 1), sum, 0);
             pl_drop(e, result);
@@ -594,13 +594,13 @@ static void note_groups(pl_eager *e, pl_pass pass, const pl_value *tokens,
             rows = k ? tokens->elements / k : 0, each = groups ? (rows + groups - 1) / groups : 0;
     bool whole = tokens->dtype == PL_DT_BF16 && e->device->cc_major >= 9;
     bool turned = pass == PL_PASS_BACKWARD_WEIGHT;
-    pl_call_groups(e, pass, (pl_dtype)tokens->dtype, groups, turned ? k : each,
+    pl_work_groups(e, pass, (pl_dtype)tokens->dtype, groups, turned ? k : each,
                    turned                     ? each
                    : pass == PL_PASS_BACKWARD ? n
                                               : k,
                    pass == PL_PASS_BACKWARD ? k : n,
                    whole ? 2 : (int)(groups < 65536 ? groups : 65536));
-    if (!whole && !turned) pl_call_waits(e);
+    if (!whole && !turned) pl_work_waits(e);
 }
 
 /* Saved: the weights where the tokens want a gradient, then the tokens where the weights do. */

@@ -17,8 +17,8 @@ void pl_run_nothing(pl_eager *e, const pl_node *node, const pl_operator *op) {
 /* A number read back: the host waits for the card. */
 void pl_run_item(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_run_nothing(e, node, op);
-    pl_call_host(e, e->what, 0);
-    pl_call_waits(e);
+    pl_work_host(e, e->what, 0);
+    pl_work_waits(e);
 }
 
 /* zeros, arange, full_like and their like: outputs with no past. */
@@ -134,12 +134,12 @@ static void dropout_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value 
 pl_value *pl_dropout_value(pl_eager *e, pl_value *x) {
     pl_value *mask = pl_new_like(e, x, PL_DT_BOOL);
     pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
-    pl_call_kernels(e, &(pl_call_known){.read = pl_call_bytes(x),
+    pl_work_kernels(e, &(pl_work_known){.read = pl_work_bytes(x),
                                         .strided = !pl_is_dense(x),
                                         .out = {result, mask}});
     pl_fn *fn = pl_fn_new(e, "NativeDropoutBackward0", dropout_backward, 1, &x, 1);
     if (fn) {
-        fn->work = PL_CALL_POINTWISE;
+        fn->work = PL_WORK_POINTWISE;
         fn->kernels = 0;
         pl_save(e, fn, mask);
         pl_fn_output(fn, result, 0);
@@ -150,8 +150,8 @@ pl_value *pl_dropout_value(pl_eager *e, pl_value *x) {
 
 /* noise.bernoulli_(1 - p).div_(1 - p) */
 static void note_noise(pl_eager *e, const pl_value *noise) {
-    pl_call_fill(e, PL_PASS_FORWARD, noise);
-    pl_call_pointwise(e, PL_PASS_FORWARD, noise, NULL, noise);
+    pl_work_fill(e, PL_PASS_FORWARD, noise);
+    pl_work_pointwise(e, PL_PASS_FORWARD, noise, NULL, noise);
 }
 
 void pl_run_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
@@ -171,7 +171,7 @@ void pl_run_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
     /* dropout_: a noise tensor of the input's type, multiplied in place and kept. */
     pl_value *noise = pl_new_like(e, x, (pl_dtype)x->dtype), *result = pl_alias_like(e, x);
     note_noise(e, noise);
-    pl_call_pointwise(e, PL_PASS_FORWARD, x, noise, x);
+    pl_work_pointwise(e, PL_PASS_FORWARD, x, noise, x);
     pl_fn *fn = pl_fn_new(e, "MulBackward0", dropout_backward, 1, &x, 1);
     if (fn) {
         pl_save(e, fn, noise);
@@ -198,9 +198,9 @@ void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator 
     bool in_place = pl_operator_in_place(node->target);
     pl_value *result = in_place ? pl_alias_like(e, x) : pl_new_like(e, x, (pl_dtype)x->dtype);
     note_noise(e, noise);
-    if (shift) pl_call_pointwise(e, PL_PASS_FORWARD, noise, NULL, shift);
-    pl_call_pointwise(e, PL_PASS_FORWARD, x, noise, in_place ? x : result);
-    if (shift) pl_call_pointwise(e, PL_PASS_FORWARD, result, shift, result);
+    if (shift) pl_work_pointwise(e, PL_PASS_FORWARD, noise, NULL, shift);
+    pl_work_pointwise(e, PL_PASS_FORWARD, x, noise, in_place ? x : result);
+    if (shift) pl_work_pointwise(e, PL_PASS_FORWARD, result, shift, result);
     pl_fn *fn = pl_fn_new(e, "MulBackward0", dropout_backward, 1, &x, 1);
     if (fn) {
         pl_save(e, fn, noise);
@@ -215,7 +215,7 @@ void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator 
 
 static void note_softmax(pl_eager *e, pl_pass pass, double read, int dim, const pl_value *out) {
     int64_t length = out->dims > 0 ? out->sizes[dim] : 1;
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_SOFTMAX,
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_SOFTMAX,
                                         .pass = pass,
                                         .read = read,
                                         .rows = length ? out->elements / length : 0,
@@ -231,15 +231,15 @@ static void softmax_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value 
     pl_value *g = pl_is_contiguous(grads[0])
                       ? NULL
                       : pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
-    if (g) pl_call_copy(e, PL_PASS_BACKWARD, grads[0], g);
+    if (g) pl_work_copy(e, PL_PASS_BACKWARD, grads[0], g);
     out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
     /* softmax's kernel is given grad * output, log_softmax's is not */
     if (fn->numbers[0] == 0) {
         pl_value *product = pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
-        pl_call_pointwise(e, PL_PASS_BACKWARD, g ? g : grads[0], fn->saved[0], product);
+        pl_work_pointwise(e, PL_PASS_BACKWARD, g ? g : grads[0], fn->saved[0], product);
         pl_drop(e, product);
     }
-    note_softmax(e, PL_PASS_BACKWARD, 2 * pl_call_bytes(fn->saved[0]), (int)fn->numbers[1], out[0]);
+    note_softmax(e, PL_PASS_BACKWARD, 2 * pl_work_bytes(fn->saved[0]), (int)fn->numbers[1], out[0]);
     pl_drop(e, g);
 }
 
@@ -251,9 +251,9 @@ pl_value *pl_softmax_value(pl_eager *e, pl_value *x, pl_dtype dtype, bool log, i
     pl_value *dense = pl_is_contiguous(cast)
                           ? NULL
                           : pl_new(e, (pl_dtype)cast->dtype, cast->dims, cast->sizes, NULL);
-    if (dense) pl_call_copy(e, PL_PASS_FORWARD, cast, dense);
+    if (dense) pl_work_copy(e, PL_PASS_FORWARD, cast, dense);
     pl_value *result = pl_new(e, dtype, cast->dims, cast->sizes, NULL);
-    note_softmax(e, PL_PASS_FORWARD, pl_call_bytes(cast), dim, result);
+    note_softmax(e, PL_PASS_FORWARD, pl_work_bytes(cast), dim, result);
     pl_drop(e, dense);
     pl_fn *fn = pl_fn_new(e, log ? "LogSoftmaxBackward0" : "SoftmaxBackward0", softmax_backward, 1,
                           &cast, 1);
@@ -348,9 +348,9 @@ void pl_run_stack(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void prelu_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_value *x = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype),
              *w = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype);
-    pl_call_kernels(e,
-                    &(pl_call_known){.pass = PL_PASS_BACKWARD,
-                                     .read = pl_call_bytes(grads[0]) + pl_call_bytes(fn->saved[0]),
+    pl_work_kernels(e,
+                    &(pl_work_known){.pass = PL_PASS_BACKWARD,
+                                     .read = pl_work_bytes(grads[0]) + pl_work_bytes(fn->saved[0]),
                                      .out = {x, w}});
     if (fn->edges[0].wanted)
         out[0] = x;
@@ -390,7 +390,7 @@ void pl_run_prelu(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void copy_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     if (fn->edges[0].wanted) {
         out[0] = pl_new_like(e, grads[0], (pl_dtype)grads[0]->dtype); /* zeros */
-        pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
+        pl_work_fill(e, PL_PASS_BACKWARD, out[0]);
     }
     if (fn->edges[1].wanted) out[1] = pl_hold(grads[0]);
 }
@@ -419,8 +419,8 @@ void pl_run_keep_input(pl_eager *e, const pl_node *node, const pl_operator *op) 
         e->grad_enabled && x->needs_grad ? pl_new_like(e, x, (pl_dtype)x->dtype) : NULL;
     pl_value *result = pl_alias_like(e, x);
     result->base = x->base;
-    if (kept) pl_call_copy(e, PL_PASS_FORWARD, x, kept);
-    pl_call_pointwise(e, PL_PASS_FORWARD, x, NULL, x);
+    if (kept) pl_work_copy(e, PL_PASS_FORWARD, x, kept);
+    pl_work_pointwise(e, PL_PASS_FORWARD, x, NULL, x);
     pl_fn *fn = pl_fn_new(e, op->name, pl_rule_backward, 1, &x, 1);
     if (fn) {
         fn->rule = op->backward;

@@ -40,7 +40,7 @@ void pl_norm_stage(pl_eager *e, const pl_value *x, int values) {
     e->kind = PL_WORKSPACE;
     int32_t staging = pl_block_new(e, values * channels * blocks * 4);
     int32_t semaphores = pl_block_new(e, 4 * pl_div_up(channels, 32));
-    pl_call_move(e, PL_CALL_FILL, pl_call_pass(e), 0, (double)(4 * pl_div_up(channels, 32)), NULL);
+    pl_work_move(e, PL_WORK_FILL, pl_work_pass(e), 0, (double)(4 * pl_div_up(channels, 32)), NULL);
     pl_block_gone(e, semaphores);
     pl_block_gone(e, staging);
     e->kind = kind;
@@ -49,7 +49,7 @@ void pl_norm_stage(pl_eager *e, const pl_value *x, int values) {
 /* The kernels of a normalisation: `rows` groups of `columns` elements. out: what they write. */
 static void note_norm(pl_eager *e, pl_pass pass, int launches, double read, int64_t rows,
                       int64_t columns, pl_dtype dtype, const pl_value *const out[6]) {
-    pl_call_known known = {.kind = PL_CALL_NORM,
+    pl_work_known known = {.kind = PL_WORK_NORM,
                            .pass = pass,
                            .launches = launches,
                            .read = read,
@@ -57,14 +57,14 @@ static void note_norm(pl_eager *e, pl_pass pass, int launches, double read, int6
                            .columns = columns,
                            .dtype = dtype,
                            .out = {out[0], out[1], out[2], out[3], out[4], out[5]}};
-    pl_call_kernels(e, &known);
+    pl_work_kernels(e, &known);
 }
 
 /* A contiguous copy, or NULL where it is so already. */
 static pl_value *in_order(pl_eager *e, const pl_value *value) {
     if (pl_is_contiguous(value)) return NULL;
     pl_value *copy = pl_new(e, (pl_dtype)value->dtype, value->dims, value->sizes, NULL);
-    pl_call_copy(e, pl_call_pass(e), value, copy);
+    pl_work_copy(e, pl_work_pass(e), value, copy);
     return copy;
 }
 
@@ -75,8 +75,8 @@ enum { BN_INPUT, BN_WEIGHT, BN_BIAS }; /* edges */
 static void note_batch_norm_backward(pl_eager *e, const pl_value *grad, const pl_value *input,
                                      bool apart, const pl_value *const out[6]) {
     int64_t channels = input->sizes[1];
-    double both = pl_call_bytes(grad) + pl_call_bytes(input);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_NORM,
+    double both = pl_work_bytes(grad) + pl_work_bytes(input);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_NORM,
                                         .pass = PL_PASS_BACKWARD,
                                         .launches = apart ? 2 : 1,
                                         .read = apart ? 2 * both : both,
@@ -99,7 +99,7 @@ static void batch_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
             same &= grad->sizes[i] == 1 || grad->strides[i] == input->strides[i];
         if (!same) {
             copy = pl_new_like(e, input, (pl_dtype)grad->dtype);
-            pl_call_copy(e, PL_PASS_BACKWARD, grad, copy);
+            pl_work_copy(e, PL_PASS_BACKWARD, grad, copy);
         }
         if (fn->edges[BN_INPUT].wanted || weight->wanted) {
             pl_value *dx = pl_new_like(e, input, (pl_dtype)input->dtype);
@@ -162,8 +162,8 @@ static pl_value *batch_norm(pl_eager *e, pl_value *x, pl_value *weight, pl_value
     if (cudnn) e->tape->used_cudnn = true;
     /* PyTorch's own: statistics, the running ones, then the result; cuDNN's is one kernel, which
      * reads what it cannot keep twice */
-    double bytes = pl_call_bytes(x);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_NORM,
+    double bytes = pl_work_bytes(x);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_NORM,
                                         .launches = cudnn || !training ? 1 : 3,
                                         .read = training ? 2 * bytes : bytes,
                                         .rows = channels,
@@ -246,7 +246,7 @@ static void layer_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
     pl_value *grad = grads[0], *input = fn->saved[0];
     int64_t rows = fn->saved[1]->elements, width = rows ? input->elements / rows : 0;
     pl_value *g = in_order(e, grad), *x = in_order(e, input);
-    double both = pl_call_bytes(grad) + pl_call_bytes(input);
+    double both = pl_work_bytes(grad) + pl_work_bytes(input);
     if (fn->edges[0].wanted) {
         out[0] = pl_new(e, (pl_dtype)input->dtype, input->dims, input->sizes, NULL);
         note_norm(e, PL_PASS_BACKWARD, 1, both, rows, width, (pl_dtype)input->dtype,
@@ -294,7 +294,7 @@ static void run_layer_norm(pl_eager *e, const pl_node *node, bool rms) {
     pl_value *result = pl_new(e, (pl_dtype)x->dtype, x->dims, x->sizes, NULL);
     pl_value *mean = rms ? NULL : pl_new_flat(e, statistics_dtype((pl_dtype)x->dtype), rows);
     pl_value *rstd = pl_new_flat(e, statistics_dtype((pl_dtype)x->dtype), rows);
-    note_norm(e, PL_PASS_FORWARD, 1, pl_call_bytes(x), rows, width, (pl_dtype)x->dtype,
+    note_norm(e, PL_PASS_FORWARD, 1, pl_work_bytes(x), rows, width, (pl_dtype)x->dtype,
               (const pl_value *[6]){result, rstd, mean});
     pl_drop(e, contiguous);
     pl_value *inputs[3] = {x, weight, bias};
@@ -342,13 +342,13 @@ static void group_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
     pl_value *c1 = fn->saved_count > 3 ? pl_new_flat(e, PL_DT_F32, samples * channels)
                                        : NULL; /* with a weight */
     /* sums a channel, their shares by group, the input's gradient; the weights' from the sums */
-    double both = pl_call_bytes(grads[0]) + pl_call_bytes(input);
+    double both = pl_work_bytes(grads[0]) + pl_work_bytes(input);
     int64_t groups = fn->saved[1]->elements;
     note_norm(e, PL_PASS_BACKWARD, c1 ? 4 : 3, out[0] ? 2 * both : both, groups,
               groups ? input->elements / groups : 0, (pl_dtype)input->dtype,
               (const pl_value *[6]){out[0], ds, db, c1, c2, c3});
     if (out[1] || out[2])
-        note_norm(e, PL_PASS_BACKWARD_WEIGHT, 1, pl_call_bytes(ds) * 2, channels, samples,
+        note_norm(e, PL_PASS_BACKWARD_WEIGHT, 1, pl_work_bytes(ds) * 2, channels, samples,
                   PL_DT_F32, (const pl_value *[6]){out[1], out[2]});
     pl_drop(e, c3);
     pl_drop(e, c2);
@@ -372,7 +372,7 @@ void pl_run_group_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     bool scaled = weight || bias; /* a scale and a shift a channel and a sample */
     pl_value *scale = scaled ? pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]) : NULL,
              *shift = scaled ? pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]) : NULL;
-    note_norm(e, PL_PASS_FORWARD, scaled ? 3 : 2, 2 * pl_call_bytes(x), groups,
+    note_norm(e, PL_PASS_FORWARD, scaled ? 3 : 2, 2 * pl_work_bytes(x), groups,
               groups ? x->elements / groups : 0, (pl_dtype)x->dtype,
               (const pl_value *[6]){result, mean, rstd, scale, shift});
     pl_drop(e, shift);

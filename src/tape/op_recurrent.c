@@ -33,9 +33,9 @@ static pl_value *new_contiguous(pl_eager *e, const pl_value *value) {
 
 /* Time and batch change places. */
 static void note_turned(pl_eager *e, const pl_value *from, const pl_value *to) {
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
-                                        .pass = pl_call_pass(e),
-                                        .read = pl_call_bytes(from),
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_COPY,
+                                        .pass = pl_work_pass(e),
+                                        .read = pl_work_bytes(from),
                                         .strided = true,
                                         .out = {to}});
 }
@@ -45,12 +45,12 @@ static void note_gathered(pl_eager *e, const pl_arg *params, const pl_value *fla
     double read = 0;
     for (uint32_t i = 0; i < params->count; i++)
         if (params->list[i] >= 0 && e->env[params->list[i]])
-            read += pl_call_bytes(e->env[params->list[i]]);
-    pl_call_fill(e, PL_PASS_FORWARD, flat);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
+            read += pl_work_bytes(e->env[params->list[i]]);
+    pl_work_fill(e, PL_PASS_FORWARD, flat);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_COPY,
                                         .launches = (int)params->count,
                                         .read = read,
-                                        .written = pl_call_bytes(flat),
+                                        .written = pl_work_bytes(flat),
                                         .dtype = (pl_dtype)flat->dtype});
 }
 
@@ -71,8 +71,8 @@ static void recurrent_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
     pl_value *c = lstm ? fn->saved[SAVED_CELL] : NULL;
     pl_value *dhy = grads[1] ? NULL : new_contiguous(e, h),
              *dcy = !lstm || grads[2] ? NULL : new_contiguous(e, c);
-    if (dhy) pl_call_fill(e, PL_PASS_BACKWARD, dhy);
-    if (dcy) pl_call_fill(e, PL_PASS_BACKWARD, dcy);
+    if (dhy) pl_work_fill(e, PL_PASS_BACKWARD, dhy);
+    if (dcy) pl_work_fill(e, PL_PASS_BACKWARD, dcy);
     pl_value *x_copy = r->copies_input ? new_contiguous(e, x) : NULL;
     if (x_copy) note_turned(e, x, x_copy);
     bool same = grads[0] != NULL;
@@ -82,14 +82,14 @@ static void recurrent_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_valu
     if (dy_copy) note_turned(e, y, dy_copy);
     pl_value *dx = new_contiguous(e, x);
     pl_value *dhx = new_contiguous(e, h), *dcx = lstm ? new_contiguous(e, c) : NULL;
-    pl_call_recurrent(e, PL_PASS_BACKWARD, &r->shape);
+    pl_work_recurrent(e, PL_PASS_BACKWARD, &r->shape);
     pl_block_gone(e, workspace(e, r->memory.backward));
     pl_drop(e, dy_copy);
     pl_drop(e, x_copy);
     x_copy = r->copies_input ? new_contiguous(e, x) : NULL;
     if (x_copy) note_turned(e, x, x_copy);
     pl_value *flat = pl_new_flat(e, (pl_dtype)x->dtype, r->memory.weights);
-    pl_call_fill(e, PL_PASS_BACKWARD, flat);
+    pl_work_fill(e, PL_PASS_BACKWARD, flat);
     int32_t space = workspace(e, r->memory.backward);
     for (int i = EDGE_WEIGHTS; i < fn->edge_count; i++) {
         const pl_edge *edge = &fn->edges[i];
@@ -199,7 +199,7 @@ static void run(pl_eager *e, const pl_node *node, const pl_arg *params, recurren
         }
         int32_t space = workspace(e, r->memory.forward);
         pl_value *reserve = pl_new_flat(e, PL_DT_U8, r->memory.reserve);
-        pl_call_recurrent(e, PL_PASS_FORWARD, &r->shape);
+        pl_work_recurrent(e, PL_PASS_FORWARD, &r->shape);
         pl_block_gone(e, space);
         int edge_count = EDGE_WEIGHTS + (int)params->count;
         pl_value **inputs = edge_count <= UINT8_MAX

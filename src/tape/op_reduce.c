@@ -51,7 +51,7 @@ static void sum_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
 static void mean_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     out[0] = pl_new(e, (pl_dtype)grads[0]->dtype, edge->dims, edge->sizes, NULL);
-    pl_call_pointwise(e, PL_PASS_BACKWARD, grads[0], NULL, out[0]);
+    pl_work_pointwise(e, PL_PASS_BACKWARD, grads[0], NULL, out[0]);
 }
 
 /* Tells fn (may be NULL) over which dimensions it reduced to its result. */
@@ -76,8 +76,8 @@ static void reduce(pl_eager *e, const pl_node *node, bool mean, uint32_t reduced
      */
     bool reads = x->dtype == dtype || (pl_dtype_is_half((pl_dtype)x->dtype) && dtype == PL_DT_F32);
     pl_value *cast = reads ? NULL : pl_new_like(e, x, dtype);
-    if (cast) pl_call_copy(e, PL_PASS_FORWARD, x, cast);
-    pl_call_reduce(e, PL_PASS_FORWARD, cast ? cast : x, reduced, result);
+    if (cast) pl_work_copy(e, PL_PASS_FORWARD, x, cast);
+    pl_work_reduce(e, PL_PASS_FORWARD, cast ? cast : x, reduced, result);
     pl_reduce_scratch(e, cast ? cast : x, reduced, accumulator(reads ? (pl_dtype)x->dtype : dtype));
     pl_drop(e, cast);
     pl_fn *fn = pl_fn_new(e, mean ? "MeanBackward1" : "SumBackward1",
@@ -106,7 +106,7 @@ pl_value *pl_sum_value(pl_eager *e, pl_value *x, int dim) {
         if (dim >= 0 && i != dim) sizes[dims++] = x->sizes[i];
     uint32_t reduced = dim < 0 ? ~0u : 1u << dim;
     pl_value *result = pl_new(e, (pl_dtype)x->dtype, dims, sizes, NULL);
-    pl_call_reduce(e, PL_PASS_FORWARD, x, reduced, result);
+    pl_work_reduce(e, PL_PASS_FORWARD, x, reduced, result);
     pl_reduce_scratch(e, x, reduced, accumulator((pl_dtype)x->dtype));
     pl_fn *fn = pl_fn_new(e, "SumBackward1", sum_backward, 1, &x, 1);
     note_reduced(e, fn, reduced, result);
@@ -115,7 +115,7 @@ pl_value *pl_sum_value(pl_eager *e, pl_value *x, int dim) {
 
 pl_value *pl_mean_value(pl_eager *e, pl_value *x) {
     pl_value *result = pl_new_flat(e, (pl_dtype)x->dtype, -1);
-    pl_call_reduce(e, PL_PASS_FORWARD, x, ~0u, result);
+    pl_work_reduce(e, PL_PASS_FORWARD, x, ~0u, result);
     pl_reduce_scratch(e, x, ~0u, accumulator((pl_dtype)x->dtype));
     pl_fn_output(pl_fn_new(e, "MeanBackward0", mean_backward, 1, &x, 1), result, 0);
     return result;
@@ -169,7 +169,7 @@ pl_value *pl_norm_value(pl_eager *e, pl_value *x, int dim, bool keep, double p) 
     for (int i = 0; i < x->dims; i++)
         if (i != dim || keep) sizes[dims++] = i == dim ? 1 : x->sizes[i];
     pl_value *result = pl_new(e, (pl_dtype)x->dtype, dims, sizes, NULL);
-    pl_call_reduce(e, PL_PASS_FORWARD, x, 1u << dim, result);
+    pl_work_reduce(e, PL_PASS_FORWARD, x, 1u << dim, result);
     pl_reduce_scratch(e, x, 1u << dim, 4);
     pl_fn *fn = pl_fn_new(e, "LinalgVectorNormBackward0", pl_rule_backward, 1, &x, 1);
     if (fn) {

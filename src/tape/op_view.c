@@ -15,7 +15,7 @@ static pl_value *reshape_raw(pl_eager *e, pl_value *value, int dims, const int64
     if (pl_view_strides(value, dims, sizes, strides))
         return pl_alias(e, value, dims, sizes, strides);
     pl_value *copy = pl_new(e, value->dtype, dims, sizes, NULL);
-    pl_call_copy(e, PL_PASS_BACKWARD, value, copy);
+    pl_work_copy(e, PL_PASS_BACKWARD, value, copy);
     return copy;
 }
 
@@ -39,7 +39,7 @@ static void pass_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
 
 pl_value *pl_clone(pl_eager *e, pl_value *value) {
     pl_value *copy = pl_new(e, value->dtype, value->dims, value->sizes, NULL);
-    pl_call_copy(e, pl_call_pass(e), value, copy);
+    pl_work_copy(e, pl_work_pass(e), value, copy);
     pl_fn_output(pl_fn_new(e, "CloneBackward0", pass_backward, 1, &value, 1), copy, 0);
     return copy;
 }
@@ -182,9 +182,9 @@ void pl_run_expand(pl_eager *e, const pl_node *node, const pl_operator *op) {
 static void whole_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     const pl_edge *edge = &fn->edges[0];
     out[0] = pl_new(e, grads[0]->dtype, edge->dims, edge->sizes, NULL);
-    double part = pl_call_bytes(grads[0]);
-    pl_call_fill(e, PL_PASS_BACKWARD, out[0]);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_COPY,
+    double part = pl_work_bytes(grads[0]);
+    pl_work_fill(e, PL_PASS_BACKWARD, out[0]);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_COPY,
                                         .pass = PL_PASS_BACKWARD,
                                         .read = part,
                                         .written = part,

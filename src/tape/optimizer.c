@@ -202,7 +202,7 @@ static void rename_to(pl_eager *e, int32_t *name, int32_t block) {
 /* `launches` kernels one after the other over a parameter or a part of it: bytes that each reads
  * and writes. */
 static void note_steps(pl_eager *e, pl_dtype dtype, int launches, double read, double written) {
-    pl_call_kernels(e, &(pl_call_known){.launches = launches,
+    pl_work_kernels(e, &(pl_work_known){.launches = launches,
                                         .read = launches * read,
                                         .written = launches * written,
                                         .dtype = dtype});
@@ -210,13 +210,13 @@ static void note_steps(pl_eager *e, pl_dtype dtype, int launches, double read, d
 
 /* The norm of all of it, which Python then asks for. */
 static void note_norm(pl_eager *e, const pl_value *p) {
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_REDUCE,
                                         .read = (double)pl_value_bytes(p),
                                         .written = 4,
                                         .rows = 1,
                                         .columns = p->elements,
                                         .dtype = (pl_dtype)p->dtype});
-    pl_call_waits(e);
+    pl_work_waits(e);
 }
 
 /* _adafactor.py, for one parameter: its norm; the mean squares (norm, square_, div_, lerp_ a side),
@@ -225,7 +225,7 @@ static void note_norm(pl_eager *e, const pl_value *p) {
 static void note_adafactor(pl_eager *e, const pl_value *p) {
     pl_dtype dtype = (pl_dtype)p->dtype;
     double bytes = (double)pl_value_bytes(p);
-    pl_call_begin(e);
+    pl_work_begin(e);
     note_norm(e, p);
     if (p->dims > 1) {
         int64_t m = p->sizes[p->dims - 2], n = p->sizes[p->dims - 1],
@@ -233,7 +233,7 @@ static void note_adafactor(pl_eager *e, const pl_value *p) {
         for (int side = 0; side < 2; side++) {
             int64_t rows = count * (side ? n : m);
             double small = (double)rows * pl_dtype_size(dtype);
-            pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
+            pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_REDUCE,
                                                 .read = bytes,
                                                 .written = small,
                                                 .rows = rows,
@@ -242,7 +242,7 @@ static void note_adafactor(pl_eager *e, const pl_value *p) {
                                                 .dtype = dtype});
             note_steps(e, dtype, 3, small, small);
         }
-        pl_call_product_of(e, dtype, count, m, 1, n);
+        pl_work_product_of(e, dtype, count, m, 1, n);
         note_steps(e, dtype, 2, (double)(count * m) * pl_dtype_size(dtype), (double)count);
         note_steps(e, dtype, 1, bytes, bytes);
     } else {
@@ -264,10 +264,10 @@ static void note_muon(pl_eager *e, const pl_value *p) {
             n = p->sizes[0] < p->sizes[1] ? p->sizes[1] : p->sizes[0];
     double bytes = (double)pl_value_bytes(p), low = BF16 * (double)p->elements,
            gram = BF16 * (double)m * (double)m;
-    pl_call_begin(e);
+    pl_work_begin(e);
     note_steps(e, (pl_dtype)p->dtype, 2, 2 * bytes, bytes);
-    pl_call_move(e, PL_CALL_COPY, PL_PASS_FORWARD, bytes, low, NULL);
-    pl_call_kernels(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
+    pl_work_move(e, PL_WORK_COPY, PL_PASS_FORWARD, bytes, low, NULL);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_REDUCE,
                                         .read = low,
                                         .written = BF16,
                                         .rows = 1,
@@ -276,11 +276,11 @@ static void note_muon(pl_eager *e, const pl_value *p) {
     note_steps(e, PL_DT_BF16, 1, BF16, BF16);
     note_steps(e, PL_DT_BF16, 1, low, low);
     for (int turn = 0; turn < TURNS; turn++) {
-        pl_call_product_of(e, PL_DT_BF16, 1, m, n, m);
-        pl_call_move(e, PL_CALL_COPY, PL_PASS_FORWARD, gram, gram, NULL);
-        pl_call_product_of(e, PL_DT_BF16, 1, m, m, m);
-        pl_call_move(e, PL_CALL_COPY, PL_PASS_FORWARD, low, low, NULL);
-        pl_call_product_of(e, PL_DT_BF16, 1, m, m, n);
+        pl_work_product_of(e, PL_DT_BF16, 1, m, n, m);
+        pl_work_move(e, PL_WORK_COPY, PL_PASS_FORWARD, gram, gram, NULL);
+        pl_work_product_of(e, PL_DT_BF16, 1, m, m, m);
+        pl_work_move(e, PL_WORK_COPY, PL_PASS_FORWARD, low, low, NULL);
+        pl_work_product_of(e, PL_DT_BF16, 1, m, m, n);
     }
     note_steps(e, (pl_dtype)p->dtype, 1, bytes, bytes);
     note_steps(e, (pl_dtype)p->dtype, 1, bytes + low, bytes);
@@ -351,6 +351,12 @@ static int64_t launches_of(const pl_eager *e, int lists, bool numbers, bool coun
         int64_t left = counters ? 1 : (owned(&e->leaves[i])->elements + CHUNK - 1) / CHUNK;
         tensors++;
         while (left > 0) {
+            if (chunks == 0 && left > MOST_CHUNKS) { /* launches of this one alone */
+                int64_t whole = (left - 1) / MOST_CHUNKS;
+                launches += whole;
+                left -= whole * MOST_CHUNKS;
+                tensors = 1;
+            }
             int64_t taken = left < MOST_CHUNKS - chunks ? left : MOST_CHUNKS - chunks;
             left -= taken;
             chunks += taken;
@@ -375,10 +381,10 @@ void pl_optimizer_note(pl_eager *e, const char *work) {
         bytes += (double)pl_value_bytes(p);
         dtype = (pl_dtype)p->dtype;
     }
-    pl_call_begin(e);
+    pl_work_begin(e);
     for (const char *at = work; *at;) {
         if (*at == 's') {
-            pl_call_foreach(e, tensors, launches_of(e, 1, false, true), 4 * (double)tensors,
+            pl_work_foreach(e, tensors, launches_of(e, 1, false, true), 4 * (double)tensors,
                             4 * (double)tensors, PL_DT_F32);
             at++;
         } else {
@@ -386,7 +392,7 @@ void pl_optimizer_note(pl_eager *e, const char *work) {
             bool numbers = at[3] == 'l';
             int64_t *launches = &known[lists][numbers];
             if (lists && !*launches) *launches = launches_of(e, lists, numbers, false);
-            pl_call_foreach(e, tensors, *launches, read * bytes, written * bytes, dtype);
+            pl_work_foreach(e, tensors, *launches, read * bytes, written * bytes, dtype);
             at += numbers ? 4 : 3;
         }
         if (*at == ' ') at++;

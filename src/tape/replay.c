@@ -138,13 +138,44 @@ static double bytes_of(const pl_trace *t, int32_t tensor) {
     return n;
 }
 
+static double elements_of(const pl_trace_tensor *v) {
+    double n = 1;
+    for (int i = 0; i < v->dims; i++)
+        if (v->strides[i] != 0) n *= (double)v->sizes[i];
+    return n;
+}
+
+/* Of a normalisation or softmax: groups, and elements in each. */
+static void note_groups(pl_work_rest *rest, const char *target, const pl_trace_tensor *v) {
+    bool channels = strstr(target, "batch_norm") != NULL;
+    if ((rest->kind != PL_WORK_NORM && rest->kind != PL_WORK_SOFTMAX) || v->dims < 2) return;
+    int64_t width = v->sizes[channels ? 1 : v->dims - 1];
+    if (width <= 0) return;
+    int64_t others = (int64_t)(elements_of(v) / (double)width);
+    rest->rows = channels ? width : others;
+    rest->columns = channels ? others : width;
+}
+
+/* A copy of the same type in the input phase: the batch, on its way to the card. */
+static bool moves_to_card(const pl_trace *t, const pl_trace_event *event, const char *target) {
+    if (strncmp(target, "aten._to_copy", 13) != 0 || event->output_count != 1) return false;
+    int32_t to = event->outputs[0], from = event->input_count ? event->inputs[0] : -1;
+    return to >= 0 && (from < 0 || t->tensors[from].dtype == t->tensors[to].dtype);
+}
+
+static void note_inputs(pl_replay *r, const pl_trace_event *event);
+
 /* What no rule has said: one kernel over all that goes in and comes out. */
 static void note_event(pl_replay *r, const pl_trace_event *event) {
     const pl_trace *t = r->trace;
     const char *target = t->graph.nodes[event->node].target;
     const pl_operator *op = row_of(target);
-    pl_call_rest rest = {
-        .kind = op ? op->work : PL_CALL_POINTWISE, .pass = pl_call_pass(&r->e), .launches = 1};
+    if (r->e.phase == PL_PHASE_INPUT && moves_to_card(t, event, target)) {
+        note_inputs(r, event);
+        return;
+    }
+    pl_work_rest rest = {
+        .kind = op ? op->work : PL_WORK_POINTWISE, .pass = pl_work_pass(&r->e), .launches = 1};
     size_t length = strncmp(target, "aten.", 5) == 0 ? strcspn(target + 5, ".") : 0;
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         if (strlen(kernels[i].name) != length || strncmp(kernels[i].name, target + 5, length) != 0)
@@ -155,16 +186,17 @@ static void note_event(pl_replay *r, const pl_trace_event *event) {
     /* an optimizer's state is made in the first step alone */
     int32_t first =
         event->output_count && event->outputs[0] >= 0 ? t->tensors[event->outputs[0]].storage : -1;
-    if (rest.kind == PL_CALL_FILL && first >= 0 && made_once(t, first)) return;
+    if (rest.kind == PL_WORK_FILL && first >= 0 && made_once(t, first)) return;
     int64_t places = 0;
-    bool gathers = rest.kind == PL_CALL_GATHER;
+    bool gathers = rest.kind == PL_WORK_GATHER;
     for (uint32_t i = 0; i < event->input_count; i++) {
-        if (event->inputs[i] < 0 || rest.kind == PL_CALL_FILL) continue;
+        if (event->inputs[i] < 0 || rest.kind == PL_WORK_FILL) continue;
         const pl_trace_tensor *v = &t->tensors[event->inputs[i]];
         bool table = gathers && rest.pass == PL_PASS_FORWARD && pl_dtype_is_float(v->dtype);
         if (!table) rest.read += bytes_of(t, event->inputs[i]);
-        double n = bytes_of(t, event->inputs[i]) / pl_dtype_size(v->dtype);
-        if (gathers && !pl_dtype_is_float(v->dtype) && n > (double)places) places = (int64_t)n;
+        if (gathers && !pl_dtype_is_float(v->dtype) && elements_of(v) > (double)places)
+            places = (int64_t)elements_of(v);
+        if (i == 0) note_groups(&rest, target, v);
     }
     double written = 0, elements = 0;
     pl_dtype dtype = PL_DT_F32;
@@ -174,15 +206,17 @@ static void note_event(pl_replay *r, const pl_trace_event *event) {
         written += bytes;
         if (i > 0) continue;
         dtype = t->tensors[event->outputs[0]].dtype;
-        elements = bytes / pl_dtype_size(dtype);
+        elements = elements_of(&t->tensors[event->outputs[0]]);
     }
     if (gathers && rest.pass == PL_PASS_FORWARD) rest.read += written;
     pl_value like = {.dtype = (uint8_t)dtype};
     rest.like = &like;
     rest.in_place_bytes = written;
-    rest.rows = places;
-    rest.columns = places ? (int64_t)(elements / (double)places) : 0;
-    pl_call_end(&r->e, &rest);
+    if (places) {
+        rest.rows = places;
+        rest.columns = (int64_t)(elements / (double)places);
+    }
+    pl_work_end(&r->e, &rest);
 }
 
 /* A batch on its way to the card. */
@@ -190,9 +224,10 @@ static void note_inputs(pl_replay *r, const pl_trace_event *event) {
     if (r->e.phase != PL_PHASE_INPUT) return;
     r->e.what = "inputs";
     for (uint32_t i = 0; i < event->output_count; i++)
-        if (event->outputs[i] >= 0)
-            pl_call_move(&r->e, PL_CALL_TRANSFER, PL_PASS_FORWARD,
-                         bytes_of(r->trace, event->outputs[i]), 0, NULL);
+        if (event->outputs[i] >= 0) {
+            pl_work_begin(&r->e);
+            pl_work_transfer(&r->e, bytes_of(r->trace, event->outputs[i]), NULL);
+        }
 }
 
 /* The optimizer's kernels, by its row: what works in place on lists of tensors is not in a trace.
@@ -200,6 +235,10 @@ static void note_inputs(pl_replay *r, const pl_trace_event *event) {
 static void note_optimizer(player *p) {
     pl_eager *e = &p->r.e;
     if (!e->calls.on || !p->optimizer) return;
+    uint8_t phase = e->phase;
+    e->phase = PL_PHASE_BACKWARD;
+    pl_work_host(e, "AccumulateGrad", e->leaf_count);
+    e->phase = phase;
     e->what = p->optimizer->name;
     e->node = -1;
     pl_optimizer_calls(e, p->optimizer);
@@ -245,7 +284,7 @@ static void play(player *p, const pl_trace_event *event) {
     e->kind = PL_TEMPORARY;
     bool by_row = e->phase == PL_PHASE_OPTIMIZER && p->optimizer && e->calls.on;
     if (by_row) e->calls.on = false;
-    pl_call_begin(e);
+    pl_work_begin(e);
     if (event->node >= 0 && p->rules[event->node]) p->rules[event->node](r);
     for (uint32_t i = 0; i < event->output_count; i++) pl_replay_birth(r, i, -1);
     if (e->calls.on) {

@@ -93,9 +93,9 @@ static void give(pl_replay *r, int32_t block) {
 /* A copy in another order, for the length of the call. */
 static int32_t copy_of(pl_replay *r, const pl_value *v) {
     double bytes = (double)pl_value_bytes(v);
-    pl_call_kernels(&r->e, &(pl_call_known){.kind = PL_CALL_COPY,
-                                            .pass = pl_call_pass(&r->e),
-                                            .read = pl_call_bytes(v),
+    pl_work_kernels(&r->e, &(pl_work_known){.kind = PL_WORK_COPY,
+                                            .pass = pl_work_pass(&r->e),
+                                            .read = pl_work_bytes(v),
                                             .written = bytes,
                                             .strided = true,
                                             .dtype = (pl_dtype)v->dtype});
@@ -172,7 +172,7 @@ static void product_of(pl_replay *r, uint32_t a, bool lt) {
     int32_t first = operand(r, a), second = operand(r, a + 1);
     pl_value x, y, z;
     if (in(r, a, &x) && in(r, a + 1, &y) && out_of(r, 0, &z) && x.dims >= 2 && x.dims == y.dims)
-        pl_call_product(&r->e, gradient_pass(r, 0), &x, &y, &z, lt);
+        pl_work_product(&r->e, gradient_pass(r, 0), &x, &y, &z, lt);
     if (lt)
         pl_blas_lt(&r->e);
     else
@@ -220,7 +220,7 @@ static void reduce_over(pl_replay *r, uint32_t bits) {
                  to == PL_DT_BOOL;
     int32_t cast = reads ? 0 : take(r, x.elements * pl_dtype_size(to));
     pl_dtype kept = reads ? (pl_dtype)x.dtype : to;
-    if (out_of(r, 0, &y)) pl_call_reduce(&r->e, pl_call_pass(&r->e), &x, bits, &y);
+    if (out_of(r, 0, &y)) pl_work_reduce(&r->e, pl_work_pass(&r->e), &x, bits, &y);
     pl_reduce_scratch(&r->e, &x, bits, kept == PL_DT_F64 || kept == PL_DT_I64 ? 8 : 4);
     give(r, cast);
 }
@@ -288,9 +288,9 @@ static void convolution(pl_replay *r) {
         return;
     int32_t a = in_format(r, 0, conv.channels_last), b = in_format(r, 1, conv.channels_last);
     births(r);
-    pl_call_convolution(&r->e, PL_CONV_FORWARD, &conv, (double)w.elements, &y);
+    pl_work_convolution(&r->e, PL_CONV_FORWARD, &conv, (double)w.elements, &y);
     if (r->event->input_count > 2 && r->event->inputs[2] >= 0) /* the bias, in place */
-        pl_call_kernels(&r->e, &(pl_call_known){.read = (double)pl_value_bytes(&y),
+        pl_work_kernels(&r->e, &(pl_work_known){.read = (double)pl_value_bytes(&y),
                                                 .written = (double)pl_value_bytes(&y),
                                                 .strided = true,
                                                 .dtype = (pl_dtype)y.dtype});
@@ -309,18 +309,18 @@ static void convolution_backward(pl_replay *r) {
     for (uint32_t i = 0; i < 3; i++) copies[i] = in_format(r, i, conv.channels_last);
     if (has_output(r, 0)) {
         pl_replay_birth(r, 0, -1);
-        pl_call_convolution(&r->e, PL_CONV_BACKWARD_DATA, &conv, (double)w.elements, NULL);
+        pl_work_convolution(&r->e, PL_CONV_BACKWARD_DATA, &conv, (double)w.elements, NULL);
         pl_conv_workspace(&r->e, &conv, PL_CONV_BACKWARD_DATA);
     }
     if (has_output(r, 1)) {
         pl_replay_birth(r, 1, -1);
-        pl_call_convolution(&r->e, PL_CONV_BACKWARD_WEIGHT, &conv, (double)w.elements, NULL);
+        pl_work_convolution(&r->e, PL_CONV_BACKWARD_WEIGHT, &conv, (double)w.elements, NULL);
         pl_conv_workspace(&r->e, &conv, PL_CONV_BACKWARD_WEIGHT);
     }
     if (has_output(r, 2)) {
         pl_replay_birth(r, 2, -1);
         pl_value bias;
-        if (out_of(r, 2, &bias)) pl_call_reduce(&r->e, PL_PASS_BACKWARD, &g, ~2u, &bias);
+        if (out_of(r, 2, &bias)) pl_work_reduce(&r->e, PL_PASS_BACKWARD, &g, ~2u, &bias);
         pl_reduce_scratch(&r->e, &g, ~2u, 4);
     }
     for (int i = 3; i-- > 0;) give(r, copies[i]);
@@ -498,7 +498,7 @@ static void attention(pl_replay *r) {
             pl_scratch(&r->e, q.elements / (a.head ? a.head : 1) * a.value_head * 4);
     }
     births(r);
-    pl_call_attention(&r->e, PL_PASS_FORWARD, &a);
+    pl_work_attention(&r->e, PL_PASS_FORWARD, &a);
     if (a.backend == PL_ATTENTION_CUDNN) r->e.tape->used_cudnn = true;
     pl_scratch(&r->e, d->attention(&a, false, d->cc_major, d->cc_minor, NULL));
 }
@@ -641,7 +641,7 @@ static void recurrent(pl_replay *r) {
     pl_replay_birth(r, 4, memory.weights * pl_dtype_size(rnn.dtype));
     int32_t space = workspace(r, memory.forward);
     pl_replay_birth(r, 3, memory.reserve);
-    pl_call_recurrent(&r->e, PL_PASS_FORWARD, &rnn);
+    pl_work_recurrent(&r->e, PL_PASS_FORWARD, &rnn);
     give(r, space);
     give(r, copy);
 }
@@ -670,7 +670,7 @@ static void recurrent_backward(pl_replay *r) {
         if (!same) turned = copy_of(r, &dy);
     }
     for (uint32_t i = 0; i < 3; i++) pl_replay_birth(r, i, -1);
-    pl_call_recurrent(&r->e, PL_PASS_BACKWARD, &rnn);
+    pl_work_recurrent(&r->e, PL_PASS_BACKWARD, &rnn);
     give(r, workspace(r, memory.backward));
     give(r, turned);
     give(r, copy);

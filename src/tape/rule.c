@@ -146,7 +146,7 @@ static void cast_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
 pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
     if (value->dtype == dtype) return pl_hold(value);
     pl_value *cast = pl_new_like(e, value, dtype);
-    pl_call_copy(e, pl_call_pass(e), value, cast);
+    pl_work_copy(e, pl_work_pass(e), value, cast);
     pl_fn *fn = pl_dtype_is_float(dtype)
                     ? pl_fn_new(e, "ToCopyBackward0", cast_backward, 1, &value, 1)
                     : NULL;
@@ -262,9 +262,9 @@ static pl_value *run_formula(pl_eager *e, const char *formula, const pl_value *g
 /* The record of one argument's gradient: what its part of the string saved is read. Slots are those
  * that save_parts took. */
 static void note_part(pl_eager *e, const pl_fn *fn, int position, const pl_value *grad) {
-    pl_call_rest rest = {.kind = (pl_call_kind)fn->work,
+    pl_work_rest rest = {.kind = (pl_work_kind)fn->work,
                          .pass = PL_PASS_BACKWARD,
-                         .read = pl_call_bytes(grad),
+                         .read = pl_work_bytes(grad),
                          .like = grad,
                          .strided = !pl_is_dense(grad),
                          .zeroed = fn->zeroes};
@@ -278,11 +278,11 @@ static void note_part(pl_eager *e, const pl_fn *fn, int position, const pl_value
             if (*slot < 0 && taken < fn->saved_count) *slot = (int8_t)taken++;
             const pl_value *saved = i == position && *slot >= 0 ? fn->saved[*slot] : NULL;
             if (!saved) continue;
-            rest.read += pl_call_bytes(saved);
-            rest.strided |= pl_call_gathers(saved, grad);
+            rest.read += pl_work_bytes(saved);
+            rest.strided |= pl_work_gathers(saved, grad);
         }
     }
-    pl_call_end(e, &rest);
+    pl_work_end(e, &rest);
 }
 
 /* Gradients are made in the alphabetical order of the arguments' names, as the generated code does.
@@ -412,7 +412,7 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
     for (uint32_t i = count; i-- > 0;) args[i] = cast_arg(e, pl_arg_at(e, node, i), how, widest);
 
     bool in_place = pl_operator_in_place(node->target);
-    size_t mark = pl_call_mark(e);
+    size_t mark = pl_work_mark(e);
     const char *forward = op->forward ? op->forward : "o";
     /* pools and what else returns places: the type of the input, whatever random samples they are
      * given */
@@ -461,7 +461,7 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
         fn->rule = op->backward;
         for (uint32_t i = 0; i < count; i++)
             if (!part_of(op->backward, i)) pl_fn_cut(fn, (int)i);
-        if (!save_parts(e, fn, op->backward, args, count, result, extra)) pl_call_saved(e, mark);
+        if (!save_parts(e, fn, op->backward, args, count, result, extra)) pl_work_saved(e, mark);
         if (in_place && args[0]) pl_fn_in_place(e, fn, args[0]);
         pl_fn_output(fn, result, 0);
     }
@@ -482,18 +482,18 @@ pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_v
     pl_value *args[2] = {a, b};
     const pl_value *wide = b && (b->dims > a->dims || b->elements > a->elements) ? b : a;
     pl_dtype dtype = b ? pl_promote(a->dtype, b->dtype) : (pl_dtype)a->dtype;
-    size_t mark = pl_call_mark(e);
+    size_t mark = pl_work_mark(e);
     pl_value *result = pl_new_like(e, wide, dtype);
-    pl_call_pointwise(e, PL_PASS_FORWARD, a, b, result);
+    pl_work_pointwise(e, PL_PASS_FORWARD, a, b, result);
     pl_fn *fn = pl_fn_new(e, name, pl_rule_backward, 2, args, 1);
     if (fn) {
         fn->rule = backward;
-        fn->work = PL_CALL_POINTWISE;
+        fn->work = PL_WORK_POINTWISE;
         fn->kernels = 0;
         fn->zeroes = false;
         for (int i = 0; i < 2; i++)
             if (!part_of(backward, (uint32_t)i)) pl_fn_cut(fn, i);
-        if (!save_parts(e, fn, backward, args, 2, result, NULL)) pl_call_saved(e, mark);
+        if (!save_parts(e, fn, backward, args, 2, result, NULL)) pl_work_saved(e, mark);
         pl_fn_output(fn, result, 0);
     }
     return result;
@@ -530,15 +530,15 @@ static bool keeps_innermost(const pl_node *node, const pl_value *in, const pl_va
 
 /* What the node was given and made, for the record of its kernels. A gather reads of its table what
  * it writes, and the indices; what fills reads nothing. */
-static pl_call_rest rest_of(pl_eager *e, const pl_node *node, const pl_operator *op) {
-    pl_call_rest rest = {.kind = op ? op->work : PL_CALL_POINTWISE,
+static pl_work_rest rest_of(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    pl_work_rest rest = {.kind = op ? op->work : PL_WORK_POINTWISE,
                          .launches = op ? op->kernels[0] : 0};
     const pl_value *out =
         node->output_count && node->outputs[0] >= 0 ? e->env[node->outputs[0]] : NULL;
     rest.like = out;
-    if (out && pl_operator_in_place(node->target)) rest.in_place_bytes = pl_call_bytes(out);
-    if (rest.kind == PL_CALL_FILL) return rest;
-    bool gathers = rest.kind == PL_CALL_GATHER;
+    if (out && pl_operator_in_place(node->target)) rest.in_place_bytes = pl_work_bytes(out);
+    if (rest.kind == PL_WORK_FILL) return rest;
+    bool gathers = rest.kind == PL_WORK_GATHER;
     for (uint32_t i = 0; i < node->arg_count; i++) {
         const pl_arg *arg = &node->args[i];
         uint32_t count = arg->kind == PL_ARG_TENSOR    ? 1
@@ -548,14 +548,14 @@ static pl_call_rest rest_of(pl_eager *e, const pl_node *node, const pl_operator 
             int32_t id = arg->kind == PL_ARG_TENSOR ? arg->tensor : arg->list[k];
             const pl_value *in = id >= 0 ? e->env[id] : NULL;
             if (!in || (gathers && pl_dtype_is_float(in->dtype))) continue;
-            rest.read += pl_call_bytes(in);
+            rest.read += pl_work_bytes(in);
             if (gathers && in->elements > rest.rows) rest.rows = in->elements;
             if (!out) continue;
-            if (rest.kind == PL_CALL_COPY && arg->kind == PL_ARG_TENSORS)
+            if (rest.kind == PL_WORK_COPY && arg->kind == PL_ARG_TENSORS)
                 rest.strided |= !pl_is_contiguous(in); /* joins */
             else
-                rest.strided |= pl_call_gathers(in, out);
-            if (i > 0 || rest.kind != PL_CALL_REDUCE) continue;
+                rest.strided |= pl_work_gathers(in, out);
+            if (i > 0 || rest.kind != PL_WORK_REDUCE) continue;
             rest.rows = out->elements;
             rest.columns = out->elements ? in->elements / out->elements : 0;
         }
@@ -564,7 +564,7 @@ static pl_call_rest rest_of(pl_eager *e, const pl_node *node, const pl_operator 
         rest.read += (double)pl_value_bytes(out);
         rest.columns = rest.rows ? out->elements / rest.rows : 0;
     }
-    const pl_value *first = rest.kind == PL_CALL_REDUCE ? pl_arg_at(e, node, 0) : NULL;
+    const pl_value *first = rest.kind == PL_WORK_REDUCE ? pl_arg_at(e, node, 0) : NULL;
     if (first && out) rest.strided = keeps_innermost(node, first, out);
     return rest;
 }
@@ -573,10 +573,10 @@ void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
     bool grad_enabled = e->grad_enabled;
     if (node->no_grad) e->grad_enabled = false;
     e->what = node->target;
-    e->work = op ? (uint8_t)op->work : PL_CALL_POINTWISE;
+    e->work = op ? (uint8_t)op->work : PL_WORK_POINTWISE;
     e->kernels = op ? op->kernels[1] : 0;
     e->zeroes = op && op->zeroes;
-    pl_call_begin(e);
+    pl_work_begin(e);
     if (op) {
         (op->run ? op->run : pl_run_by_rule)(e, node, op);
     } else {
@@ -586,9 +586,9 @@ void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
     }
     bool said = e->tape->call_count > e->calls.begin;
     if (e->calls.on && (e->calls.tensors || !said)) {
-        pl_call_rest rest = {.kind = PL_CALL_VIEW};
+        pl_work_rest rest = {.kind = PL_WORK_VIEW};
         if (e->calls.tensors || pl_operator_in_place(node->target)) rest = rest_of(e, node, op);
-        pl_call_end(e, &rest);
+        pl_work_end(e, &rest);
     }
     e->grad_enabled = grad_enabled;
 }

@@ -9,7 +9,7 @@
 #define PL_TAPE_TAPE_H
 
 #include "graph/graph.h"
-#include "tape/call.h"
+#include "tape/work.h"
 #include "tape/workspace_request.h"
 
 typedef struct pl_tape_block {
@@ -36,7 +36,7 @@ typedef struct pl_tape {
     size_t block_count;
     pl_tape_mark *marks;
     size_t mark_count;
-    pl_call *calls; /* [call_count]: the last step's, in the order of issue */
+    pl_work *calls; /* [call_count]: the last step's, in the order of issue */
     size_t call_count;
     const char **unknown; /* operators without a rule, each once */
     size_t unknown_count;

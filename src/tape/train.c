@@ -176,13 +176,9 @@ static pl_loss loss_of(const pl_graph *g, pl_loss asked) {
     return out >= 0 && g->tensors[out].dims == 0 ? PL_LOSS_OWN : PL_LOSS_CE;
 }
 
-/* From memory that is not pinned: the host waits, unless it is so little that the driver keeps it.
- */
 static void note_transfer(pl_eager *e, const pl_value *to) {
-    enum { KEPT_BYTES = 65536 };
-    pl_call_begin(e);
-    pl_call_move(e, PL_CALL_TRANSFER, PL_PASS_FORWARD, (double)pl_value_bytes(to), 0, to);
-    if (pl_value_bytes(to) > KEPT_BYTES) pl_call_waits(e);
+    pl_work_begin(e);
+    pl_work_transfer(e, (double)pl_value_bytes(to), to);
 }
 
 /* Copies of the batch on the device. Floating-point inputs arrive as float32 and are then cast to
@@ -201,7 +197,7 @@ static void take_inputs(pl_trainer *t) {
         note_transfer(e, e->env[g->inputs[i]]);
     }
     int32_t out = main_output(g);
-    e->work = PL_CALL_POINTWISE;
+    e->work = PL_WORK_POINTWISE;
     e->kernels = 0;
     if (out >= 0 && (t->loss == PL_LOSS_CE || t->loss == PL_LOSS_MSE)) {
         const pl_tensor *logits = &g->tensors[out];
@@ -273,9 +269,9 @@ static pl_value *scale_loss(pl_trainer *t, pl_value *loss) {
         pl_block_new(e, 4);
         pl_block_new(e, 4);
     }
-    pl_call_begin(e);
+    pl_work_begin(e);
     pl_value *scaled = pl_pointwise(e, "MulBackward0", ":n", loss, NULL);
-    pl_call_end(e, &(pl_call_rest){.like = scaled});
+    pl_work_end(e, &(pl_work_rest){.like = scaled});
     return scaled;
 }
 
@@ -291,13 +287,13 @@ static void unscale_gradients(pl_trainer *t) {
      * found_inf.item(); fused optimizers are told of it instead, and count its steps back. */
     e->what = "GradScaler";
     bool fused = strstr(t->optimizer->name, "fused") != NULL;
-    pl_call_begin(e);
-    pl_call_kernels(e, &(pl_call_known){.launches = 3, .read = 20, .written = 20});
-    pl_call_move(e, PL_CALL_FILL, PL_PASS_FORWARD, 0, 4, NULL);
+    pl_work_begin(e);
+    pl_work_kernels(e, &(pl_work_known){.launches = 3, .read = 20, .written = 20});
+    pl_work_move(e, PL_WORK_FILL, PL_PASS_FORWARD, 0, 4, NULL);
     pl_optimizer_note(e, fused ? "111 s" : "111");
     if (!fused) {
-        pl_call_host(e, "GradScaler", 1);
-        pl_call_waits(e);
+        pl_work_host(e, "GradScaler", 1);
+        pl_work_waits(e);
     }
 }
 
@@ -306,8 +302,8 @@ static void update_scale(pl_trainer *t) {
     pl_eager *e = &t->e;
     if (t->job->precision != PL_AMP_FP16) return;
     e->what = "GradScaler";
-    pl_call_begin(e);
-    pl_call_move(e, PL_CALL_POINTWISE, PL_PASS_FORWARD, 12, 8, NULL);
+    pl_work_begin(e);
+    pl_work_move(e, PL_WORK_POINTWISE, PL_PASS_FORWARD, 12, 8, NULL);
 }
 
 static void release_step(pl_trainer *t, pl_value *loss, pl_value *scaled) {
@@ -342,7 +338,7 @@ static void run_step(pl_trainer *t, int step) {
     e->calls.on = step == t->job->steps - 1;
     e->calls.module = -1;
     /* a node is called in forward, its function in backward, and both make views */
-    pl_call_reserve(e, 3 * (size_t)e->graph->node_count + 2 * (size_t)e->leaf_count + 64);
+    pl_work_reserve(e, 3 * (size_t)e->graph->node_count + 2 * (size_t)e->leaf_count + 64);
     pl_mark(e, PL_PHASE_INPUT);
     for (int32_t i = 0; i < e->leaf_count; i++) { /* zero_grad(set_to_none=True) */
         pl_drop(e, e->leaves[i].grad);
@@ -364,12 +360,12 @@ static void run_step(pl_trainer *t, int step) {
         run_forward(t);
         if (t->parallel) pl_parallel_forward_done(t);
         e->what = "loss";
-        e->work = PL_CALL_POINTWISE;
+        e->work = PL_WORK_POINTWISE;
         e->kernels = 0;
         e->zeroes = false;
-        pl_call_begin(e);
+        pl_work_begin(e);
         loss = make_loss(t);
-        pl_call_end(e, &(pl_call_rest){.kind = PL_CALL_POINTWISE, .like = loss});
+        pl_work_end(e, &(pl_work_rest){.kind = PL_WORK_POINTWISE, .like = loss});
         end_autocast(e);
         e->autocast = 0;
         if (t->trains && step == 0 && pass == 0 && !(loss && loss->needs_grad))

@@ -43,8 +43,8 @@ static void see(void *context, const pl_subject *subject, const pl_tape *tape,
     for (int i = 0; i < PL_HOST_TERMS; i++)
         printf("%s\"%s\":%.0f", i ? "," : "", pl_host_term_name((pl_host_term)i), host[i]);
     printf("},\"kinds_us\":{");
-    for (int i = 0; i < PL_CALL_KINDS; i++)
-        printf("%s\"%s\":%.3f", i ? "," : "", pl_call_kind_name((pl_call_kind)i), s.kinds_us[i]);
+    for (int i = 0; i < PL_WORK_KINDS; i++)
+        printf("%s\"%s\":%.3f", i ? "," : "", pl_work_kind_name((pl_work_kind)i), s.kinds_us[i]);
     double launches[PL_PHASES] = {0};
     for (size_t i = 0; i < tape->call_count; i++)
         launches[tape->calls[i].phase] += tape->calls[i].launches;
@@ -58,12 +58,12 @@ static void see(void *context, const pl_subject *subject, const pl_tape *tape,
     if (getenv("CALLS")) {
         printf(",\"calls\":[");
         for (size_t i = 0; i < tape->call_count; i++) {
-            const pl_call *c = &tape->calls[i];
+            const pl_work *c = &tape->calls[i];
             pl_cost cost = {0};
-            if (c->launches && c->kind != PL_CALL_TRANSFER)
+            if (c->launches && c->kind != PL_WORK_TRANSFER)
                 pl_cost_of(&cost, c, subject->gpu, settings.tf32);
             printf("%s[\"%s\",\"%s\",%d,%d,%d,%d,%d,%.0f,%.0f,%.0f,%.2f]", i ? "," : "", c->what,
-                   pl_call_kind_name((pl_call_kind)c->kind), c->pass, c->phase, c->launches,
+                   pl_work_kind_name((pl_work_kind)c->kind), c->pass, c->phase, c->launches,
                    c->dtype, c->strided, c->read, c->written, c->flops, cost.us);
         }
         printf("]");

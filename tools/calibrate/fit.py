@@ -37,7 +37,7 @@ PRODUCT = ("floor", "step", "share", "cached", "split", "cuts", "warps", "traffi
 UNITS = ("fp32", "tf32", "half", "tf32_even", "half_even", "tf32_odd", "half_odd")
 ATTENTION = ("floor", "share", "block", "pair", "solo", "warps", "traffic", "pipe")
 RNN = ("step", "each", "persist", "whole", "bias")
-GENERAL = ("ramp", "tail", "spread", "held", "transfer", "leak")
+GENERAL = ("ramp", "tail", "spread", "held", "leak")
 SYMBOLS = (("pl_cost_moving_of", len(CLASSES) * len(MOVING)), ("pl_cost_products", len(UNITS) * len(PRODUCT)), ("pl_cost_conv_factor", 3 * len(UNITS)),
            ("pl_cost_convs", len(UNITS) * len(PRODUCT)), ("pl_cost_attentions", 8 * len(ATTENTION)), ("pl_cost_rnns", 6 * len(RNN)), ("pl_cost_generals", len(GENERAL)))
 

@@ -38,13 +38,14 @@ void shim(const double *rows, long count, const char *card, double *out) {
     for (long i = 0; i < count; i++, rows += SHIM_COLUMNS, out += 5) {
         const double *s = rows + SHIM_SHAPE;
         pl_dtype dtype = (pl_dtype)rows[2];
-        pl_call call = {.kind = (uint8_t)rows[0],
+        pl_work call = {.kind = (uint8_t)rows[0],
                         .pass = (uint8_t)rows[1],
                         .dtype = (uint8_t)rows[2],
                         .strided = rows[3] != 0,
                         .transposed = {rows[4] != 0, rows[5] != 0},
                         .launches = (int32_t)rows[6],
                         .tensors = (int32_t)rows[7],
+                        .biased = (int)rows[0] == PL_WORK_PRODUCT && rows[7] > 0,
                         .flops = rows[8],
                         .read = rows[9],
                         .written = rows[10],
@@ -56,10 +57,10 @@ void shim(const double *rows, long count, const char *card, double *out) {
         pl_conv conv;
         pl_attention attention;
         pl_rnn rnn;
-        if (call.kind == PL_CALL_CONVOLUTION) {
+        if (call.kind == PL_WORK_CONVOLUTION) {
             conv = conv_of(s, dtype);
             call.shape = &conv;
-        } else if (call.kind == PL_CALL_ATTENTION) {
+        } else if (call.kind == PL_WORK_ATTENTION) {
             attention = (pl_attention){.backend = (pl_attention_backend)s[0],
                                        .batch = (int64_t)s[1],
                                        .heads = (int64_t)s[2],
@@ -74,7 +75,7 @@ void shim(const double *rows, long count, const char *card, double *out) {
                                        .mask_gradient = s[11] != 0,
                                        .dtype = dtype};
             call.shape = &attention;
-        } else if (call.kind == PL_CALL_RECURRENT) {
+        } else if (call.kind == PL_WORK_RECURRENT) {
             rnn = (pl_rnn){.mode = (pl_rnn_mode)s[0],
                            .layers = (int64_t)s[1],
                            .directions = (int64_t)s[2],

@@ -1,11 +1,9 @@
 /* What a step asks of the card: records of small models, kernels, sizes and bytes by hand.
  *
- *     test_calls TRACES     folder with recorded traces
+ *     test_work TRACES     folder with recorded traces
  */
-#define pl_call pl_build_call /* a function of the builder; the tape has a type of that name */
 #include "graph/aten.h"
 #include "graph/recipe.h"
-#undef pl_call
 
 #include <math.h>
 #include <stdlib.h>
@@ -62,15 +60,15 @@ static pl_training plain(pl_precision precision, const char *optimizer) {
 }
 
 /* The nth record of a kind in a phase; an empty one where there is none. */
-static pl_call nth(const pl_tape *tape, pl_phase phase, pl_call_kind kind, int n) {
+static pl_work nth(const pl_tape *tape, pl_phase phase, pl_work_kind kind, int n) {
     for (size_t i = 0; tape && i < tape->call_count; i++)
         if (tape->calls[i].phase == phase && tape->calls[i].kind == kind && n-- == 0)
             return tape->calls[i];
     check_say(__FILE__, __LINE__, "a record is missing");
-    return (pl_call){.what = ""};
+    return (pl_work){.what = ""};
 }
 
-static int count(const pl_tape *tape, pl_phase phase, pl_call_kind kind) {
+static int count(const pl_tape *tape, pl_phase phase, pl_work_kind kind) {
     int n = 0;
     for (size_t i = 0; tape && i < tape->call_count; i++)
         n += tape->calls[i].phase == phase && tape->calls[i].kind == kind;
@@ -92,7 +90,7 @@ static void a_linear_layer_is_products_and_a_sum(void) {
     x = pl_aten_unary(b, "aten.relu.default", linear(b, "fc", x, 512, true));
     pl_training how = plain(PL_FP32, "sgd");
     pl_tape *tape = train(b, x, &how);
-    pl_call p = nth(tape, PL_PHASE_FORWARD, PL_CALL_PRODUCT, 0);
+    pl_work p = nth(tape, PL_PHASE_FORWARD, PL_WORK_PRODUCT, 0);
     CHECK_STR(p.what, "aten.linear.default");
     CHECK_INT(p.rows, 64);
     CHECK_INT(p.depth, 256);
@@ -102,17 +100,17 @@ static void a_linear_layer_is_products_and_a_sum(void) {
     CHECK_INT(p.written, 4 * 64 * 512);
     CHECK(!p.transposed[0] && p.transposed[1]);
     CHECK_INT(p.launches, 1);
-    pl_call relu = nth(tape, PL_PHASE_FORWARD, PL_CALL_POINTWISE, 0);
+    pl_work relu = nth(tape, PL_PHASE_FORWARD, PL_WORK_POINTWISE, 0);
     CHECK_INT(relu.read, 4 * 64 * 512);
     CHECK_INT(relu.written, 4 * 64 * 512);
     CHECK(!relu.strided);
     /* The input wants no gradient: the weight's product alone, then the bias's sum over rows. */
-    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_CALL_PRODUCT), 1);
-    pl_call w = nth(tape, PL_PHASE_BACKWARD, PL_CALL_PRODUCT, 0);
+    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_WORK_PRODUCT), 1);
+    pl_work w = nth(tape, PL_PHASE_BACKWARD, PL_WORK_PRODUCT, 0);
     CHECK_INT(w.pass, PL_PASS_BACKWARD_WEIGHT);
     CHECK_INT(w.depth, 64);
     CHECK_INT(w.flops, 2 * 64 * 256 * 512);
-    pl_call sum = nth(tape, PL_PHASE_BACKWARD, PL_CALL_REDUCE, 0);
+    pl_work sum = nth(tape, PL_PHASE_BACKWARD, PL_WORK_REDUCE, 0);
     CHECK_INT(sum.rows, 512);
     CHECK_INT(sum.columns, 64);
     CHECK_INT(sum.read, 4 * 64 * 512);
@@ -127,8 +125,8 @@ static void deep_products_are_cut(void) {
     int32_t x = pl_build_input(b, "x", PL_DT_F32, PL_SIZES(8, 512));
     pl_training how = plain(PL_FP32, "sgd");
     pl_tape *tape = train(b, linear(b, "fc", x, 8, false), &how);
-    CHECK_INT(nth(tape, PL_PHASE_FORWARD, PL_CALL_PRODUCT, 0).launches, 2);
-    CHECK_INT(nth(tape, PL_PHASE_BACKWARD, PL_CALL_PRODUCT, 0).launches, 1); /* a depth of 8 */
+    CHECK_INT(nth(tape, PL_PHASE_FORWARD, PL_WORK_PRODUCT, 0).launches, 2);
+    CHECK_INT(nth(tape, PL_PHASE_BACKWARD, PL_WORK_PRODUCT, 0).launches, 1); /* a depth of 8 */
     pl_tape_close(&tape);
 }
 
@@ -143,21 +141,21 @@ static void a_convolution_turns_its_operands(void) {
     pl_training how = plain(PL_BF16, "sgd");
     pl_tape *tape = train(b, pl_aten_unary(b, "aten.relu.default", x), &how);
     const double places = 8 * 32 * 32, weight = 32 * 16 * 9, in = 16 * places, out = 32 * places;
-    pl_call f = nth(tape, PL_PHASE_FORWARD, PL_CALL_CONVOLUTION, 0);
+    pl_work f = nth(tape, PL_PHASE_FORWARD, PL_WORK_CONVOLUTION, 0);
     CHECK_INT(f.flops, 2 * places * weight);
     CHECK_INT(f.read, 2 * (in + weight));
     CHECK_INT(f.written, 2 * out);
     CHECK_INT(f.launches, 4); /* input and weight turned, the kernel, the output turned */
     CHECK_INT(f.dtype, PL_DT_BF16);
-    pl_call bias = nth(tape, PL_PHASE_FORWARD, PL_CALL_POINTWISE, 0);
+    pl_work bias = nth(tape, PL_PHASE_FORWARD, PL_WORK_POINTWISE, 0);
     CHECK_INT(bias.read, 2 * (out + 32));
     CHECK_INT(bias.written, 2 * out);
     CHECK(bias.strided); /* it is broadcast */
-    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_CALL_CONVOLUTION), 1);
-    pl_call g = nth(tape, PL_PHASE_BACKWARD, PL_CALL_CONVOLUTION, 0);
+    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_WORK_CONVOLUTION), 1);
+    pl_work g = nth(tape, PL_PHASE_BACKWARD, PL_WORK_CONVOLUTION, 0);
     CHECK_INT(g.pass, PL_PASS_BACKWARD_WEIGHT);
     CHECK_INT(g.flops, 2 * places * weight);
-    pl_call sum = nth(tape, PL_PHASE_BACKWARD, PL_CALL_REDUCE, 0);
+    pl_work sum = nth(tape, PL_PHASE_BACKWARD, PL_WORK_REDUCE, 0);
     CHECK_INT(sum.rows, 32);
     CHECK_INT(sum.columns, places);
     CHECK(!sum.strided);
@@ -173,15 +171,15 @@ static void a_layer_norm_is_one_kernel_and_two(void) {
     pl_training how = plain(PL_FP32, "sgd");
     pl_tape *tape = train(b, pl_aten_layer_norm(b, x, 1, w, c, 1e-5), &how);
     const int64_t whole = 4 * 64 * 256;
-    pl_call f = nth(tape, PL_PHASE_FORWARD, PL_CALL_NORM, 0);
+    pl_work f = nth(tape, PL_PHASE_FORWARD, PL_WORK_NORM, 0);
     CHECK_INT(f.rows, 64);
     CHECK_INT(f.columns, 256);
     CHECK_INT(f.read, whole);
     CHECK_INT(f.written, whole + 2 * 4 * 64); /* mean and inverse deviation a row */
     CHECK_INT(f.launches, 1);
-    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_CALL_NORM), 2);
-    pl_call dx = nth(tape, PL_PHASE_BACKWARD, PL_CALL_NORM, 0),
-            dw = nth(tape, PL_PHASE_BACKWARD, PL_CALL_NORM, 1);
+    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_WORK_NORM), 2);
+    pl_work dx = nth(tape, PL_PHASE_BACKWARD, PL_WORK_NORM, 0),
+            dw = nth(tape, PL_PHASE_BACKWARD, PL_WORK_NORM, 1);
     CHECK_INT(dx.pass, PL_PASS_BACKWARD);
     CHECK_INT(dx.read, 2 * whole);
     CHECK_INT(dx.written, whole);
@@ -205,8 +203,8 @@ static void attention_has_kernels_around_it(void) {
     pl_training how = plain(PL_BF16, "sgd");
     pl_tape *tape = train(b, x, &how);
     const double scores = 2.0 * 2 * 4 * 128 * 128 * 64, operand = 2.0 * 2 * 4 * 128 * 64;
-    pl_call f = nth(tape, PL_PHASE_FORWARD, PL_CALL_ATTENTION, 0),
-            g = nth(tape, PL_PHASE_BACKWARD, PL_CALL_ATTENTION, 0);
+    pl_work f = nth(tape, PL_PHASE_FORWARD, PL_WORK_ATTENTION, 0),
+            g = nth(tape, PL_PHASE_BACKWARD, PL_WORK_ATTENTION, 0);
     CHECK_INT(f.counted, 2 * scores);
     CHECK_INT(f.flops, scores); /* causal: half of them */
     CHECK_INT(f.read, 3 * operand);
@@ -225,10 +223,10 @@ static void adamw_is_eight_passes(void) {
     int32_t x = linear(b, "a", pl_build_input(b, "x", PL_DT_F32, PL_SIZES(2, 8)), 1000, false);
     pl_training how = plain(PL_FP32, "adamw");
     pl_tape *tape = train(b, linear(b, "b", x, 30000, false), &how);
-    CHECK_INT(count(tape, PL_PHASE_OPTIMIZER, PL_CALL_FOREACH), 8);
+    CHECK_INT(count(tape, PL_PHASE_OPTIMIZER, PL_WORK_FOREACH), 8);
     double read = 0, written = 0;
     for (int i = 0; i < 8; i++) {
-        pl_call c = nth(tape, PL_PHASE_OPTIMIZER, PL_CALL_FOREACH, i);
+        pl_work c = nth(tape, PL_PHASE_OPTIMIZER, PL_WORK_FOREACH, i);
         CHECK_INT(c.launches, 2);
         CHECK_INT(c.tensors, 2);
         read += c.read;
@@ -241,7 +239,7 @@ static void adamw_is_eight_passes(void) {
     x = linear(b, "a", pl_build_input(b, "x", PL_DT_F32, PL_SIZES(2, 8)), 8, false);
     how = plain(PL_FP32, "adamw-fused");
     tape = train(b, x, &how);
-    CHECK_INT(count(tape, PL_PHASE_OPTIMIZER, PL_CALL_FOREACH), 2); /* the step counters too */
+    CHECK_INT(count(tape, PL_PHASE_OPTIMIZER, PL_WORK_FOREACH), 2); /* the step counters too */
     pl_tape_close(&tape);
 }
 
@@ -252,15 +250,15 @@ static void an_embedding_reads_its_rows(void) {
             table = pl_build_parameter(b, "weight", PL_SIZES(1000, 16));
     pl_training how = plain(PL_FP32, "sgd");
     pl_tape *tape = train(b, pl_aten_embedding(b, table, ids, PL_NONE), &how);
-    pl_call f = nth(tape, PL_PHASE_FORWARD, PL_CALL_GATHER, 0);
+    pl_work f = nth(tape, PL_PHASE_FORWARD, PL_WORK_GATHER, 0);
     CHECK_INT(f.rows, 8);
     CHECK_INT(f.columns, 16);
     CHECK_INT(f.read, 8 * 8 + 4 * 8 * 16);
     CHECK_INT(f.written, 4 * 8 * 16);
-    int fills = count(tape, PL_PHASE_BACKWARD, PL_CALL_FILL); /* the first gradient is one too */
+    int fills = count(tape, PL_PHASE_BACKWARD, PL_WORK_FILL); /* the first gradient is one too */
     CHECK_INT(fills, 2);
-    CHECK_INT(nth(tape, PL_PHASE_BACKWARD, PL_CALL_FILL, 1).written, 4 * 1000 * 16);
-    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_CALL_GATHER), 1);
+    CHECK_INT(nth(tape, PL_PHASE_BACKWARD, PL_WORK_FILL, 1).written, 4 * 1000 * 16);
+    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_WORK_GATHER), 1);
     pl_tape_close(&tape);
 }
 
@@ -278,18 +276,18 @@ static void a_checkpointed_block_stops_early(void) {
     pl_training how = plain(PL_FP32, "sgd");
     how.checkpoint = true;
     pl_tape *tape = train(b, x, &how);
-    CHECK_INT(count(tape, PL_PHASE_FORWARD, PL_CALL_PRODUCT), 5);
+    CHECK_INT(count(tape, PL_PHASE_FORWARD, PL_WORK_PRODUCT), 5);
     int again = 0, relus = 0;
     for (size_t i = 0; tape && i < tape->call_count; i++) {
-        const pl_call *c = &tape->calls[i];
+        const pl_work *c = &tape->calls[i];
         if (c->phase != PL_PHASE_BACKWARD || c->pass != PL_PASS_FORWARD) continue;
-        again += c->kind == PL_CALL_PRODUCT;
+        again += c->kind == PL_WORK_PRODUCT;
         relus += strcmp(c->what, "aten.relu.default") == 0;
     }
     CHECK_INT(again, 2);
     CHECK_INT(relus, 2);
     /* the first layer's input wants no gradient */
-    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_CALL_PRODUCT), 2 + 2 * 4 + 1);
+    CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_WORK_PRODUCT), 2 + 2 * 4 + 1);
     pl_tape_close(&tape);
 }
 
@@ -315,10 +313,10 @@ static void a_trace_has_records_too(void) {
         CHECK_INT(pl_import_trace(&trace, file.bytes, file.size, path, NULL, &err), PL_OK);
         CHECK_INT(pl_tape_replay(&tape, trace, &device, (size_t)1 << 30, &err), PL_OK);
         CHECK_INT(counted(tape), want);
-        CHECK_INT(count(tape, PL_PHASE_FORWARD, PL_CALL_PRODUCT), 7);
-        CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_CALL_PRODUCT), 13);
-        CHECK_INT(count(tape, PL_PHASE_FORWARD, PL_CALL_NORM), 6);
-        CHECK_INT(count(tape, PL_PHASE_OPTIMIZER, PL_CALL_FOREACH), 5); /* adagrad */
+        CHECK_INT(count(tape, PL_PHASE_FORWARD, PL_WORK_PRODUCT), 7);
+        CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_WORK_PRODUCT), 13);
+        CHECK_INT(count(tape, PL_PHASE_FORWARD, PL_WORK_NORM), 6);
+        CHECK_INT(count(tape, PL_PHASE_OPTIMIZER, PL_WORK_FOREACH), 5); /* adagrad */
         pl_tape_close(&tape);
         pl_trace_close(&trace);
         pl_file_close(&file);

@@ -1,4 +1,4 @@
-/* call: see call.h.
+/* work: see work.h.
  *
  * Floating-point operations: a product of [m, k] and [k, n] is 2 m n k, a convolution 2 for each
  * output place and weight it meets, attention two products forward and five backward (the scores
@@ -7,39 +7,39 @@
  * `flops` does not. It does not count recurrent layers, nor elementwise work (here one an element).
  *
  * Left out: what kernels read twice, and caches. */
-#include "tape/call.h"
+#include "tape/work.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "tape/eager.h"
 
-const char *pl_call_kind_name(pl_call_kind kind) {
-    static const char *const names[PL_CALL_KINDS] = {
+const char *pl_work_kind_name(pl_work_kind kind) {
+    static const char *const names[PL_WORK_KINDS] = {
         "pointwise", "product", "convolution", "attention", "recurrent", "copy",
         "fill",      "reduce",  "softmax",     "norm",      "pool",      "gather",
         "sort",      "foreach", "transfer",    "view"};
-    return kind < PL_CALL_KINDS ? names[kind] : NULL;
+    return kind < PL_WORK_KINDS ? names[kind] : NULL;
 }
 
-void pl_call_reserve(pl_eager *e, size_t count) {
+void pl_work_reserve(pl_eager *e, size_t count) {
     pl_tape *tape = e->tape;
     if (!e->calls.on || e->calls.room >= count) return;
-    pl_call *grown = pl_arena_grow(tape->arena, tape->calls, &e->calls.room, count, sizeof *grown);
+    pl_work *grown = pl_arena_grow(tape->arena, tape->calls, &e->calls.room, count, sizeof *grown);
     if (grown) tape->calls = grown; /* else it grows later, or fails then */
 }
 
-static pl_call *push(pl_eager *e, pl_call_kind kind, pl_pass pass, pl_dtype dtype) {
+static pl_work *push(pl_eager *e, pl_work_kind kind, pl_pass pass, pl_dtype dtype) {
     pl_tape *tape = e->tape;
-    pl_call *grown = pl_arena_grow(tape->arena, tape->calls, &e->calls.room, tape->call_count + 1,
+    pl_work *grown = pl_arena_grow(tape->arena, tape->calls, &e->calls.room, tape->call_count + 1,
                                    sizeof *grown);
     if (!grown) {
         e->failed = true;
         return NULL;
     }
     tape->calls = grown;
-    pl_call *call = &grown[tape->call_count];
-    *call = (pl_call){.what = e->what,
+    pl_work *call = &grown[tape->call_count];
+    *call = (pl_work){.what = e->what,
                       .node = e->node,
                       .kind = (uint8_t)kind,
                       .pass = (uint8_t)pass,
@@ -48,7 +48,7 @@ static pl_call *push(pl_eager *e, pl_call_kind kind, pl_pass pass, pl_dtype dtyp
                       .first = tape->call_count == e->calls.begin,
                       .enters = tape->call_count == e->calls.begin ? e->calls.entered : 0,
                       .hooks = e->calls.hooks,
-                      .launches = kind != PL_CALL_VIEW};
+                      .launches = kind != PL_WORK_VIEW};
     e->calls.hooks = 0;
     tape->call_count++;
     return call;
@@ -61,9 +61,13 @@ static void claim(pl_eager *e, const pl_value *out) {
     e->calls.bytes -= (double)pl_value_bytes(out);
 }
 
-static double elements(double bytes, pl_dtype dtype) {
+/* What is computed besides products: one operation an element that is written; what moves or fills
+ * computes nothing. */
+static double computed(pl_work_kind kind, double bytes, pl_dtype dtype) {
+    bool moves = kind == PL_WORK_COPY || kind == PL_WORK_FILL || kind == PL_WORK_GATHER ||
+                 kind == PL_WORK_TRANSFER;
     int size = pl_dtype_size(dtype);
-    return size ? bytes / size : bytes;
+    return moves ? 0 : size ? bytes / size : bytes;
 }
 
 /* Modules called on the way from one operator's to the next one's: those around the latter that are
@@ -80,7 +84,7 @@ static uint8_t entered(const pl_graph *g, int32_t from, int32_t to) {
     return count;
 }
 
-void pl_call_begin(pl_eager *e) {
+void pl_work_begin(pl_eager *e) {
     if (!e->calls.on) return;
     e->calls.tensors = 0;
     e->calls.bytes = 0;
@@ -91,17 +95,17 @@ void pl_call_begin(pl_eager *e) {
     e->calls.module = module;
 }
 
-void pl_call_made(pl_eager *e, int64_t bytes) {
+void pl_work_made(pl_eager *e, int64_t bytes) {
     if (!e->calls.on || e->kind == PL_WORKSPACE) return;
     e->calls.tensors++;
     e->calls.bytes += (double)bytes;
 }
 
-static pl_call *put(pl_eager *e, const pl_call_known *known) {
+static pl_work *put(pl_eager *e, const pl_work_known *known) {
     pl_dtype dtype = known->dtype    ? known->dtype
                      : known->out[0] ? (pl_dtype)known->out[0]->dtype
                                      : PL_DT_F32;
-    pl_call *call = push(e, known->kind, known->pass, dtype);
+    pl_work *call = push(e, known->kind, known->pass, dtype);
     if (!call) return NULL;
     call->written = known->written;
     for (size_t i = 0; i < sizeof known->out / sizeof *known->out; i++) {
@@ -114,26 +118,30 @@ static pl_call *put(pl_eager *e, const pl_call_known *known) {
     call->rows = known->rows;
     call->columns = known->columns;
     call->strided = known->strided;
-    call->flops = elements(call->written, dtype);
+    call->flops = computed((pl_work_kind)call->kind, call->written, dtype);
     return call;
 }
 
-void pl_call_kernels(pl_eager *e, const pl_call_known *known) {
+void pl_work_kernels(pl_eager *e, const pl_work_known *known) {
     if (e->calls.on) put(e, known);
 }
 
-void pl_call_end(pl_eager *e, const pl_call_rest *rest) {
+void pl_work_end(pl_eager *e, const pl_work_rest *rest) {
     if (!e->calls.on || e->failed) return;
     bool said = e->tape->call_count > e->calls.begin;
+    if (said) { /* what it saved through hooks after its kernels were noted */
+        e->tape->calls[e->tape->call_count - 1].hooks += e->calls.hooks;
+        e->calls.hooks = 0;
+    }
     pl_dtype dtype = rest->like ? (pl_dtype)rest->like->dtype : PL_DT_F32;
-    bool made = e->calls.tensors > 0 && rest->kind != PL_CALL_VIEW,
+    bool made = e->calls.tensors > 0 && rest->kind != PL_WORK_VIEW,
          in_place = !made && !said && rest->in_place_bytes > 0;
     if (!made && said) return;
     if (!made && !in_place) {
-        push(e, PL_CALL_VIEW, rest->pass, dtype);
+        push(e, PL_WORK_VIEW, rest->pass, dtype);
         return;
     }
-    pl_call_known known = {.kind = rest->kind,
+    pl_work_known known = {.kind = rest->kind,
                            .pass = rest->pass,
                            .launches = rest->launches ? rest->launches
                                        : made         ? e->calls.tensors
@@ -148,7 +156,7 @@ void pl_call_end(pl_eager *e, const pl_call_rest *rest) {
     if (!rest->launches && known.launches > 1)
         known.read += known.written * (known.launches - 1) / known.launches;
     if (rest->zeroed)
-        put(e, &(pl_call_known){.kind = PL_CALL_FILL,
+        put(e, &(pl_work_known){.kind = PL_WORK_FILL,
                                 .pass = rest->pass,
                                 .written = known.written,
                                 .dtype = dtype});
@@ -157,41 +165,41 @@ void pl_call_end(pl_eager *e, const pl_call_rest *rest) {
     e->calls.bytes = 0;
 }
 
-void pl_call_move(pl_eager *e, pl_call_kind kind, pl_pass pass, double read, double written,
+void pl_work_move(pl_eager *e, pl_work_kind kind, pl_pass pass, double read, double written,
                   const pl_value *out) {
     if (!e->calls.on) return;
     put(e,
-        &(pl_call_known){
+        &(pl_work_known){
             .kind = kind, .pass = pass, .read = read, .written = out ? 0 : written, .out = {out}});
 }
 
-void pl_call_copy(pl_eager *e, pl_pass pass, const pl_value *from, const pl_value *to) {
+void pl_work_copy(pl_eager *e, pl_pass pass, const pl_value *from, const pl_value *to) {
     if (!e->calls.on) return;
-    put(e, &(pl_call_known){.kind = PL_CALL_COPY,
+    put(e, &(pl_work_known){.kind = PL_WORK_COPY,
                             .pass = pass,
-                            .read = pl_call_bytes(from),
-                            .strided = pl_call_gathers(from, to),
+                            .read = pl_work_bytes(from),
+                            .strided = pl_work_gathers(from, to),
                             .out = {to}});
 }
 
-void pl_call_fill(pl_eager *e, pl_pass pass, const pl_value *out) {
-    if (e->calls.on) put(e, &(pl_call_known){.kind = PL_CALL_FILL, .pass = pass, .out = {out}});
+void pl_work_fill(pl_eager *e, pl_pass pass, const pl_value *out) {
+    if (e->calls.on) put(e, &(pl_work_known){.kind = PL_WORK_FILL, .pass = pass, .out = {out}});
 }
 
-void pl_call_pointwise(pl_eager *e, pl_pass pass, const pl_value *a, const pl_value *b,
+void pl_work_pointwise(pl_eager *e, pl_pass pass, const pl_value *a, const pl_value *b,
                        const pl_value *out) {
     if (!e->calls.on) return;
     bool in_place = out == a;
-    put(e, &(pl_call_known){.kind = PL_CALL_POINTWISE,
+    put(e, &(pl_work_known){.kind = PL_WORK_POINTWISE,
                             .pass = pass,
-                            .read = pl_call_bytes(a) + (b ? pl_call_bytes(b) : 0),
-                            .written = in_place ? pl_call_bytes(a) : 0,
-                            .strided = pl_call_gathers(a, out) || (b && pl_call_gathers(b, out)),
+                            .read = pl_work_bytes(a) + (b ? pl_work_bytes(b) : 0),
+                            .written = in_place ? pl_work_bytes(a) : 0,
+                            .strided = pl_work_gathers(a, out) || (b && pl_work_gathers(b, out)),
                             .dtype = (pl_dtype)out->dtype,
                             .out = {in_place ? NULL : out}});
 }
 
-void pl_call_reduce(pl_eager *e, pl_pass pass, const pl_value *in, uint32_t reduced,
+void pl_work_reduce(pl_eager *e, pl_pass pass, const pl_value *in, uint32_t reduced,
                     const pl_value *out) {
     if (!e->calls.on) return;
     int innermost = -1;
@@ -199,9 +207,9 @@ void pl_call_reduce(pl_eager *e, pl_pass pass, const pl_value *in, uint32_t redu
         if (in->sizes[i] > 1 && in->strides[i] != 0 &&
             (innermost < 0 || in->strides[i] < in->strides[innermost]))
             innermost = i;
-    put(e, &(pl_call_known){.kind = PL_CALL_REDUCE,
+    put(e, &(pl_work_known){.kind = PL_WORK_REDUCE,
                             .pass = pass,
-                            .read = pl_call_bytes(in),
+                            .read = pl_work_bytes(in),
                             .rows = out->elements,
                             .columns = out->elements ? in->elements / out->elements : 0,
                             .strided = innermost >= 0 && !(reduced >> innermost & 1),
@@ -218,7 +226,7 @@ static bool column_major(const pl_value *m) {
  * of operand the depth beyond which products of so many tiles are cut; sizes that are no multiples
  * of eight keep half types from the newest kernels. Counted in the traces of data/h200 (1,336
  * shapes, right for 19 in 20; 2026-11-16, H200, cuBLAS 13). */
-static bool cut_along_depth(const pl_eager *e, const pl_call *call) {
+static bool cut_along_depth(const pl_eager *e, const pl_work *call) {
     enum { TILE = 128 };
     int64_t tiles = ((call->rows + TILE - 1) / TILE) * ((call->columns + TILE - 1) / TILE),
             sms = e->device->sms, depth = call->depth;
@@ -231,10 +239,10 @@ static bool cut_along_depth(const pl_eager *e, const pl_call *call) {
     return tiles <= sms / 2 && depth > 512 && (tiles <= sms / 4 || depth <= 8192);
 }
 
-void pl_call_product(pl_eager *e, pl_pass pass, const pl_value *a, const pl_value *b,
+void pl_work_product(pl_eager *e, pl_pass pass, const pl_value *a, const pl_value *b,
                      const pl_value *out, bool biased) {
     if (!e->calls.on || a->dims < 2 || b->dims < 2) return;
-    pl_call *call = push(e, PL_CALL_PRODUCT, pass, (pl_dtype)a->dtype);
+    pl_work *call = push(e, PL_WORK_PRODUCT, pass, (pl_dtype)a->dtype);
     claim(e, out);
     if (!call) return;
     call->count = a->dims > 2 ? a->sizes[0] : 1;
@@ -243,18 +251,19 @@ void pl_call_product(pl_eager *e, pl_pass pass, const pl_value *a, const pl_valu
     call->columns = b->sizes[b->dims - 1];
     call->transposed[0] = column_major(a);
     call->transposed[1] = column_major(b);
-    call->read = pl_call_bytes(a) + pl_call_bytes(b);
+    call->read = pl_work_bytes(a) + pl_work_bytes(b);
     call->written = (double)pl_value_bytes(out);
     call->flops = 2.0 * (double)call->count * (double)call->rows * (double)call->columns *
                   (double)call->depth;
     call->counted = call->flops;
+    call->biased = biased;
     if (a->dims == 2 && !biased && cut_along_depth(e, call)) call->launches = 2;
 }
 
-void pl_call_product_of(pl_eager *e, pl_dtype dtype, int64_t count, int64_t rows, int64_t depth,
+void pl_work_product_of(pl_eager *e, pl_dtype dtype, int64_t count, int64_t rows, int64_t depth,
                         int64_t columns) {
     if (!e->calls.on) return;
-    pl_call *call = push(e, PL_CALL_PRODUCT, PL_PASS_FORWARD, dtype);
+    pl_work *call = push(e, PL_WORK_PRODUCT, PL_PASS_FORWARD, dtype);
     if (!call) return;
     double size = pl_dtype_size(dtype), m = (double)rows, k = (double)depth, n = (double)columns,
            times = (double)count;
@@ -268,17 +277,24 @@ void pl_call_product_of(pl_eager *e, pl_dtype dtype, int64_t count, int64_t rows
     if (count == 1 && cut_along_depth(e, call)) call->launches = 2;
 }
 
-void pl_call_groups(pl_eager *e, pl_pass pass, pl_dtype dtype, int64_t count, int64_t rows,
+void pl_work_groups(pl_eager *e, pl_pass pass, pl_dtype dtype, int64_t count, int64_t rows,
                     int64_t depth, int64_t columns, int launches) {
     if (!e->calls.on) return;
     size_t at = e->tape->call_count;
-    pl_call_product_of(e, dtype, count, rows, depth, columns);
+    pl_work_product_of(e, dtype, count, rows, depth, columns);
     if (e->tape->call_count == at) return;
     e->tape->calls[at].pass = (uint8_t)pass;
     e->tape->calls[at].launches = launches;
 }
 
-static void *keep(pl_eager *e, const void *shape, size_t size) {
+/* A copy that outlives the step. Layers repeat: records of one kind that follow each other closely
+ * share theirs. */
+static const void *keep(pl_eager *e, const pl_work *call, const void *shape, size_t size) {
+    enum { NEAR = 128 };
+    const pl_work *first = e->tape->calls;
+    for (const pl_work *c = call; c-- > first && call - c < NEAR;)
+        if (c->kind == call->kind && c->shape && memcmp(c->shape, shape, size) == 0)
+            return c->shape;
     void *copy = pl_arena_alloc(e->tape->arena, size);
     if (copy)
         memcpy(copy, shape, size);
@@ -326,16 +342,16 @@ static int convolution_launches(pl_conv_pass pass, const pl_conv *c, double flop
     return one_by_one ? launches * (int)c->groups : launches;
 }
 
-void pl_call_convolution(pl_eager *e, pl_conv_pass pass, const pl_conv *conv, double weight,
+void pl_work_convolution(pl_eager *e, pl_conv_pass pass, const pl_conv *conv, double weight,
                          const pl_value *out) {
     if (!e->calls.on) return;
     pl_pass as = pass == PL_CONV_FORWARD         ? PL_PASS_FORWARD
                  : pass == PL_CONV_BACKWARD_DATA ? PL_PASS_BACKWARD
                                                  : PL_PASS_BACKWARD_WEIGHT;
-    pl_call *call = push(e, PL_CALL_CONVOLUTION, as, conv->dtype);
+    pl_work *call = push(e, PL_WORK_CONVOLUTION, as, conv->dtype);
     claim(e, out);
     if (!call) return;
-    call->shape = keep(e, conv, sizeof *conv);
+    call->shape = keep(e, call, conv, sizeof *conv);
     double size = (double)pl_dtype_size(conv->dtype);
     double in = (double)conv->batch * (double)conv->in_channels,
            made = (double)conv->batch * (double)conv->out_channels, places = 1;
@@ -363,13 +379,13 @@ static int attention_launches(pl_pass pass, const pl_attention *a) {
     return apart ? a->heads != a->kv_heads ? 5 : 3 : 1;
 }
 
-void pl_call_attention(pl_eager *e, pl_pass pass, const pl_attention *a) {
+void pl_work_attention(pl_eager *e, pl_pass pass, const pl_attention *a) {
     if (!e->calls.on) return;
-    pl_call *call = push(e, PL_CALL_ATTENTION, pass, a->dtype);
+    pl_work *call = push(e, PL_WORK_ATTENTION, pass, a->dtype);
     e->calls.tensors = 0; /* all that the kernel writes */
     e->calls.bytes = 0;
     if (!call) return;
-    call->shape = keep(e, a, sizeof *a);
+    call->shape = keep(e, call, a, sizeof *a);
     double pairs = (double)a->batch * (double)a->heads * (double)a->queries * (double)a->keys;
     double scores = 2 * pairs * (double)a->head, values = 2 * pairs * (double)a->value_head;
     call->counted = pass == PL_PASS_FORWARD ? scores + values : 3 * scores + 2 * values;
@@ -402,13 +418,13 @@ static double recurrent_launches(pl_pass pass, const pl_rnn *r, double gates) {
     return sweeps * ((cut ? 3 : 2) * seq + parts + (forward ? 0 : 4)) + masks + join;
 }
 
-void pl_call_recurrent(pl_eager *e, pl_pass pass, const pl_rnn *r) {
+void pl_work_recurrent(pl_eager *e, pl_pass pass, const pl_rnn *r) {
     if (!e->calls.on) return;
-    pl_call *call = push(e, PL_CALL_RECURRENT, pass, r->dtype);
+    pl_work *call = push(e, PL_WORK_RECURRENT, pass, r->dtype);
     e->calls.tensors = 0;
     e->calls.bytes = 0;
     if (!call) return;
-    call->shape = keep(e, r, sizeof *r);
+    call->shape = keep(e, call, r, sizeof *r);
     double gates = r->mode == PL_RNN_LSTM ? 4 : r->mode == PL_RNN_GRU ? 3 : 1;
     double hidden = (double)r->hidden, state = (double)(r->projection ? r->projection : r->hidden),
            steps = (double)r->batch * (double)r->seq, in = (double)r->input, weights = 0, wide = 0;
@@ -425,37 +441,43 @@ void pl_call_recurrent(pl_eager *e, pl_pass pass, const pl_rnn *r) {
     call->launches = (int32_t)(launches < 1e6 ? launches : 1e6);
 }
 
-void pl_call_foreach(pl_eager *e, int64_t tensors, int64_t launches, double read, double written,
+void pl_work_foreach(pl_eager *e, int64_t tensors, int64_t launches, double read, double written,
                      pl_dtype dtype) {
     if (!e->calls.on || tensors == 0) return;
-    pl_call *call = push(e, launches ? PL_CALL_FOREACH : PL_CALL_POINTWISE, PL_PASS_FORWARD, dtype);
+    pl_work *call = push(e, launches ? PL_WORK_FOREACH : PL_WORK_POINTWISE, PL_PASS_FORWARD, dtype);
     if (!call) return;
     if (!launches) launches = tensors;
     call->launches = launches > INT32_MAX ? INT32_MAX : (int32_t)launches;
     call->tensors = tensors > INT32_MAX ? INT32_MAX : (int32_t)tensors;
     call->read = read;
     call->written = written;
-    call->flops = elements(written, dtype);
+    call->flops = computed((pl_work_kind)call->kind, written, dtype);
 }
 
-void pl_call_host(pl_eager *e, const char *what, int32_t tensors) {
+void pl_work_host(pl_eager *e, const char *what, int32_t tensors) {
     if (!e->calls.on) return;
-    pl_call *call = push(e, PL_CALL_VIEW, PL_PASS_FORWARD, PL_DT_F32);
+    pl_work *call = push(e, PL_WORK_VIEW, PL_PASS_FORWARD, PL_DT_F32);
     if (!call) return;
     call->what = what;
     call->tensors = tensors;
     call->first = true;
 }
 
-void pl_call_waits(pl_eager *e) {
+void pl_work_transfer(pl_eager *e, double bytes, const pl_value *to) {
+    enum { KEPT_BYTES = 65536 };
+    pl_work_move(e, PL_WORK_TRANSFER, PL_PASS_FORWARD, bytes, 0, to);
+    if (bytes > KEPT_BYTES) pl_work_waits(e);
+}
+
+void pl_work_waits(pl_eager *e) {
     if (e->calls.on && e->tape->call_count) e->tape->calls[e->tape->call_count - 1].waits = true;
 }
 
-size_t pl_call_mark(const pl_eager *e) {
+size_t pl_work_mark(const pl_eager *e) {
     return e->tape->call_count;
 }
 
-void pl_call_saved(pl_eager *e, size_t from) {
+void pl_work_saved(pl_eager *e, size_t from) {
     const pl_checkpoint_frame *f = e->frame;
     if (!e->calls.on || !f || !f->replaying || f->filled < f->place_count) return;
     if (e->tape->call_count > from) e->tape->call_count = from;
@@ -463,18 +485,18 @@ void pl_call_saved(pl_eager *e, size_t from) {
     e->calls.bytes = 0;
 }
 
-pl_pass pl_call_pass(const pl_eager *e) {
+pl_pass pl_work_pass(const pl_eager *e) {
     return e->in_backward && !e->grad_enabled ? PL_PASS_BACKWARD : PL_PASS_FORWARD;
 }
 
-double pl_call_bytes(const pl_value *value) {
+double pl_work_bytes(const pl_value *value) {
     double n = 1;
     for (int i = 0; i < value->dims; i++)
         if (value->strides[i] != 0) n *= (double)value->sizes[i];
     return n * pl_dtype_size((pl_dtype)value->dtype);
 }
 
-bool pl_call_gathers(const pl_value *in, const pl_value *out) {
+bool pl_work_gathers(const pl_value *in, const pl_value *out) {
     if (in->elements != out->elements) return true;
     int i = in->dims, k = out->dims;
     while (i > 0 || k > 0) { /* from the last dimension, those of one element left out */
