@@ -38,6 +38,16 @@ static int estimate_one(pl_demand *out, const request *r, const char *path, cons
     return code;
 }
 
+/* Whether options say how a model is to be estimated. */
+static bool says_how(const pl_job *job, const pl_job *standard) {
+    return job->batch != standard->batch || job->seq != standard->seq ||
+           job->precision != standard->precision || job->checkpoint || job->channels_last ||
+           job->cudnn_benchmark || job->train || job->alloc_conf ||
+           job->accumulate != standard->accumulate || job->parallel != standard->parallel ||
+           job->host_speed != standard->host_speed || job->copy_gbps != standard->copy_gbps ||
+           strcmp(job->optimizer, standard->optimizer) != 0;
+}
+
 /* Both demands, and the card: the one asked for, that of an estimate, or the default. */
 static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
     bool known[2] = {false, false};
@@ -52,6 +62,10 @@ static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
     }
     pl_job standard;
     pl_job_default(&standard);
+    if (known[0] && known[1] && says_how(&r->job, &standard))
+        return complain(PL_USAGE,
+                        "both are estimates already: how a job is trained is said when it "
+                        "is estimated");
     if (!name) name = standard.gpu;
     *gpu = pl_gpu_find(name);
     if (!*gpu)

@@ -224,7 +224,7 @@ int verb_estimate(const request *r) {
         print_model(model, report, &job);
         print_peak(report);
         print_fits(report);
-        print_use(report, &job);
+        print_use(report, &job, model);
         print_warnings(report);
     }
     pl_report_close(&report);

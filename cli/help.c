@@ -185,6 +185,11 @@ static void put_manual(void) {
     put_paragraph("plimsoll estimate resnet50.pt2 --batch 64 --precision amp-bf16 --gpu l4");
     put_paragraph("plimsoll check gpt2.pt2 --checkpoint --gpu a100-40gb || echo too big");
     put_paragraph("plimsoll fit resnet50.pt2 --gpu l4");
+    put_paragraph("plimsoll explain gpt2.pt2 --time --times time.svg");
+    put_paragraph("plimsoll estimate a.pt2 --json >a.json; plimsoll estimate b.pt2 --json >b.json; "
+                  "plimsoll collocate a.json b.json");
+    put_paragraph(
+        "plimsoll evaluate jobs.jsonl.xz --described --target step_ms,smact --split model");
     put_paragraph("plimsoll train random-forest --jobs jobs.jsonl.xz --out forest.plm");
     put_paragraph("plimsoll evaluate jobs.jsonl.xz --graphs graphs --estimator all --split model");
     fputs(".fi\n", stdout);

@@ -180,7 +180,7 @@ const option_row option_table[] = {
      "copies of the batch to the card, in GB/s, while the step waits: 0.1 to 1000; inf: it is "
      "there when the step begins (pinned memory, fetched ahead)"},
     {MODEL, "estimator", 'e', "E", OPTION_NAME, PLACE(estimator), pl_estimator_name, NULL,
-     "how the peak is found; plimsoll estimators lists them"},
+     "how the figures are found; plimsoll estimators lists them"},
     {IN(EVALUATE), "estimator", 'e', "E[,E]", OPTION_NAMES, PLACE(estimator), evaluated_name, NULL,
      "what is evaluated: a name, several with commas, or all (those slow to train left out "
      "where they would be trained)"},

@@ -319,7 +319,7 @@ int times_print(const request *r, const pl_model *model, pl_report *report, cons
         code = print_json(model, report, &tree);
     } else {
         print_model(model, report, job);
-        print_use(report, job);
+        print_use(report, job, model);
         print_phases(report);
         print_modules(&tree);
         print_operators(report, &tree);

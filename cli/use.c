@@ -102,17 +102,31 @@ static void print_counters(const pl_report *report) {
     }
 }
 
-/* Estimators that learn compute alone. */
-static void print_compute(const pl_report *report) {
+/* Estimators that learn compute alone: beside it what the operators come to, where they are known.
+ */
+static void print_compute(const pl_report *report, const pl_job *job, const pl_model *model) {
     bool step = isfinite(report->flops_per_step), rate = isfinite(report->flop_rate);
-    if (step) printf("compute %.4g GFLOP a step", report->flops_per_step / 1e9);
-    if (rate) printf("%s%.4g GFLOP/s", step ? ", " : "compute ", report->flop_rate / 1e9);
-    if (step || rate) putchar('\n');
+    if (!step && !rate) return;
+    fputs("\ncompute, as learnt: ", stdout);
+    if (step) printf("%s a step", text_scaled(report->flops_per_step, "FLOP").text);
+    if (rate) printf("%s%s", step ? ", " : "", text_scaled(report->flop_rate, "FLOP/s").text);
+    pl_job counted = *job;
+    counted.estimator = "sim";
+    counted.weights = NULL;
+    counted.want_alive = counted.want_timeline = counted.want_times = false;
+    pl_report *exact = NULL;
+    if (pl_estimate(&exact, model, &counted, NULL) == PL_OK && isfinite(exact->flops_per_step)) {
+        printf("; by the operators: %s a step", text_scaled(exact->flops_per_step, "FLOP").text);
+        if (isfinite(exact->flop_rate))
+            printf(", %s", text_scaled(exact->flop_rate, "FLOP/s").text);
+    }
+    pl_report_close(&exact);
+    putchar('\n');
 }
 
-void print_use(const pl_report *report, const pl_job *job) {
+void print_use(const pl_report *report, const pl_job *job, const pl_model *model) {
     if (!isfinite(report->step_ms.value)) {
-        print_compute(report);
+        print_compute(report, job, model);
         return;
     }
     print_step(report);

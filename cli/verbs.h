@@ -34,7 +34,7 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
 /* The peak, the breakdown with its bars. */
 void print_peak(const pl_report *report);
 /* A step's time and compute, and how busy the card is; nothing where nothing is known of them. */
-void print_use(const pl_report *report, const pl_job *job);
+void print_use(const pl_report *report, const pl_job *job, const pl_model *model);
 void print_fits(const pl_report *report);
 void print_warnings(const pl_report *report);
 

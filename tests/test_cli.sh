@@ -178,6 +178,18 @@ explain_tells_where_time_goes() {
     says err 'neither in .svg nor in .csv'
     gives 4 "$PLIMSOLL" explain "$model" --times no/such/folder/t.svg
 }
+# What learnt compute says it beside what the operators come to; several cards are warned of.
+compute_beside_what_is_counted() {
+    gives 0 "$PLIMSOLL" estimate "$model" --estimator transformer-bigru
+    says out '^compute, as learnt: .* a step.*; by the operators: 341 GFLOP a step'
+    gives 0 "$PLIMSOLL" estimate "$model" --parallel ddp:8 --json
+    is "$(value utilization.coverage <out)" null
+    says out 'communication is not counted'
+    gives 0 "$PLIMSOLL" estimate "$model" --copy-gbps 0.2
+    says out "bound by the batch's copy"
+    gives 0 "$PLIMSOLL" estimate "$model" --copy-gbps 0.2 --json
+    is "$(value compute.bound <out)" copy
+}
 # A slower host makes its part of a step longer, and nothing else.
 hosts_differ() {
     gives 0 "$PLIMSOLL" estimate "$model" --json
@@ -219,6 +231,9 @@ collocate_tells_of_two() {
     is "$(value fits <out)" false
     is "$(value calibrated <out)" false
     gives 2 "$PLIMSOLL" collocate a.json b.json --gpu t4
+    says err 'again with --gpu t4'
+    gives 2 "$PLIMSOLL" collocate a.json b.json --batch 8
+    says err 'estimates already'
     silent out
 }
 collocate_names_the_place() {
@@ -647,7 +662,7 @@ for name in no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_i
     explain_has_figures_out_of_memory timeline_keeps_names evaluate_says_what_is_amiss run_uses_what_is_built \
     missing_file_is_3 broken_files_are_3_with_a_place \
     check_is_a_gate version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
-    explain_says_what_would_change explain_tells_where_time_goes hosts_differ collocate_tells_of_two \
+    explain_says_what_would_change explain_tells_where_time_goes compute_beside_what_is_counted hosts_differ collocate_tells_of_two \
     collocate_names_the_place evaluate_has_targets evaluate_pictures_of_targets fit_finds_the_largest_batch gpus_are_listed timeline_is_written \
     timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place evaluate_wrong_usage \
     estimators_are_listed evaluate_compares evaluate_tells_what_is_left_out train_writes_what_estimate_reads \

@@ -338,10 +338,10 @@ class Report:
     def _lines_of_use(self) -> List[str]:
         """A step's time and compute, and how busy the card is, as the command tells them."""
         if self.step_ms is None:
-            learnt = [("%.4g GFLOP a step" % (self.flops_per_step / 1e9)) if self.flops_per_step is not None else "",
-                      ("%.4g GFLOP/s" % (self.compute["flops_per_s"] / 1e9)) if self.compute["flops_per_s"] is not None else ""]
+            learnt = [_words.scaled(self.flops_per_step, "FLOP") + " a step" if self.flops_per_step is not None else "",
+                      _words.scaled(self.compute["flops_per_s"], "FLOP/s") if self.compute["flops_per_s"] is not None else ""]
             told = ", ".join(words for words in learnt if words)
-            return ["compute " + told] if told else []
+            return ["", "compute, as learnt: " + told] if told else []
         line = "step " + _words.time(self.step_ms)
         if self.step_ms_low is not None and self.step_ms_high is not None:
             line += ", between %s and %s" % (_words.time(self.step_ms_low), _words.time(self.step_ms_high))
