@@ -16,7 +16,6 @@ static pl_demand demand(const char *name, double step, double device, double hos
                         double launches) {
     pl_demand d = {.peak_bytes = 4LL << 30,
                    .high_bytes = 5LL << 30,
-                   .overhead_bytes = 600LL << 20,
                    .step_ms = step,
                    .device_ms = device,
                    .host_ms = host,
@@ -298,7 +297,6 @@ static void a_written_estimate_is_read(void) {
     CHECK_STR(d.gpu, "h200");
     CHECK_INT(d.peak_bytes, 100);
     CHECK_INT(d.high_bytes, 120);
-    CHECK_INT(d.overhead_bytes, 7);
     CHECK(d.step_ms == 2.5 && d.device_ms == 2 && d.host_ms == 1 && d.launches == 40);
     CHECK(d.counters[PL_SMACT] == 50 && d.counters[PL_DRAMA] == 30 && isnan(d.counters[PL_TENSOR]));
     CHECK(d.calibrated);
@@ -324,7 +322,6 @@ static void a_report_and_its_json_ask_the_same(void) {
     CHECK_STR(d.gpu, e.gpu);
     CHECK_INT(d.peak_bytes, e.peak_bytes);
     CHECK_INT(d.high_bytes, e.high_bytes);
-    CHECK_INT(d.overhead_bytes, e.overhead_bytes);
     CHECK_INT(d.calibrated, e.calibrated);
     double of_report[] = {d.step_ms, d.device_ms, d.host_ms, d.launches, d.counters[PL_SMACT]},
            of_json[] = {e.step_ms, e.device_ms, e.host_ms, e.launches, e.counters[PL_SMACT]};

@@ -401,7 +401,7 @@ bool pl_sharing_parse(const char *name, pl_sharing *out);
  * and PL_UNKNOWN: not known. */
 typedef struct pl_demand {
     char name[128], gpu[64];
-    int64_t peak_bytes, high_bytes, overhead_bytes;
+    int64_t peak_bytes, high_bytes;
     double step_ms, device_ms, host_ms, launches;
     double counters[PL_COUNTERS];
     bool calibrated; /* false: of a card that was not measured */

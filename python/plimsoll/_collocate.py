@@ -61,7 +61,7 @@ def _demand_of(told: Dict[str, Any]) -> DemandStruct:
     try:
         demand = DemandStruct(name=told["model"]["name"].encode("utf-8")[:127], gpu=told["gpu"]["name"].encode("utf-8")[:63])
         demand.calibrated = bool(told["gpu"]["calibrated"])
-        for key in ("peak_bytes", "high_bytes", "overhead_bytes"):
+        for key in ("peak_bytes", "high_bytes"):
             value = told["memory"].get(key)
             setattr(demand, key, UNKNOWN if value is None else int(value))
         for key in ("step_ms", "device_ms", "host_ms", "launches"):

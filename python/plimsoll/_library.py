@@ -125,7 +125,7 @@ class FitStruct(ctypes.Structure):
 class DemandStruct(ctypes.Structure):
     c_name = "pl_demand"
     _fields_ = [("name", c_char * 128), ("gpu", c_char * 64), ("peak_bytes", c_int64), ("high_bytes", c_int64),
-                ("overhead_bytes", c_int64), ("step_ms", c_double), ("device_ms", c_double), ("host_ms", c_double),
+                ("step_ms", c_double), ("device_ms", c_double), ("host_ms", c_double),
                 ("launches", c_double), ("counters", c_double * len(COUNTERS)), ("calibrated", c_bool)]
 
 

@@ -51,7 +51,6 @@ static void put_name(char *out, size_t room, const char *text) {
 static void unknown(pl_demand *out) {
     *out = (pl_demand){.peak_bytes = PL_UNKNOWN,
                        .high_bytes = PL_UNKNOWN,
-                       .overhead_bytes = PL_UNKNOWN,
                        .step_ms = NAN,
                        .device_ms = NAN,
                        .host_ms = NAN,
@@ -65,7 +64,6 @@ void pl_demand_of(pl_demand *out, const pl_report *report, const pl_model *model
     put_name(out->gpu, sizeof out->gpu, report->gpu->name);
     out->peak_bytes = report->peak_bytes;
     out->high_bytes = report->high_bytes;
-    out->overhead_bytes = report->overhead_bytes;
     out->step_ms = report->step_ms.value;
     out->device_ms = report->device_ms;
     out->host_ms = report->host_ms;
@@ -97,7 +95,6 @@ static const entry entries[] = {
     {"gpu", "calibrated", AT(calibrated), 0, TRUTH, false, 0},
     {"memory", "peak_bytes", AT(peak_bytes), 0, BYTES, false, 0},
     {"memory", "high_bytes", AT(high_bytes), 0, BYTES, false, 0},
-    {"memory", "overhead_bytes", AT(overhead_bytes), 0, BYTES, true, 0},
     {"compute", "step_ms", AT(step_ms), 0, NUMBER, false, 3.2e10},
     {"compute", "device_ms", AT(device_ms), 0, NUMBER, false, 3.2e10},
     {"compute", "host_ms", AT(host_ms), 0, NUMBER, false, 3.2e10},

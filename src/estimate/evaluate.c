@@ -76,26 +76,13 @@ static void take(evaluation *e, pl_trial *t, const pl_report *report) {
 }
 
 static pl_status ask(evaluation *e, const pl_measured *item, pl_trial *t, pl_error *err) {
-    pl_model *model = NULL;
-    pl_graph *graph = NULL;
-    bool owned = false;
-    int64_t batch, seq;
-    pl_status status = PL_OK;
-    pl_subject subject = {.job = &item->job,
-                          .gpu = pl_gpu_find(item->job.gpu ? item->job.gpu : "h200"),
-                          .profile = &item->profile};
-    if (e->estimator->info.needs_graph) {
-        status = pl_jobs_graph(&model, e->jobs, item, err);
-        if (status == PL_OK)
-            status = pl_model_graph(model, &item->job, &graph, &owned, &batch, &seq, err);
-        subject.model = model;
-        subject.graph = graph;
-    }
+    pl_question q;
+    pl_status status = pl_question_open(&q, e->jobs, item, e->estimator->info.needs_graph, err);
     pl_report *report = status == PL_OK ? pl_report_new(0) : NULL;
     if (status == PL_OK && !report) status = no_memory(err);
     if (status == PL_OK) {
         int64_t begin = pl_now_ns();
-        status = e->estimator->estimate(report, &subject, e->weights, err);
+        status = e->estimator->estimate(report, &q.subject, e->weights, err);
         t->elapsed_us = (double)(pl_now_ns() - begin) / 1e3;
     }
     if (status == PL_OK) take(e, t, report);
@@ -103,8 +90,7 @@ static pl_status ask(evaluation *e, const pl_measured *item, pl_trial *t, pl_err
         status = pl_fail(err, PL_MISSING, NULL, -1, "%s says nothing of %s here",
                          e->estimator->info.name, e->target->name);
     pl_report_close(&report);
-    if (owned) pl_graph_close(&graph);
-    pl_model_close(&model);
+    pl_question_close(&q);
     return status;
 }
 

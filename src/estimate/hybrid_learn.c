@@ -100,22 +100,10 @@ static void attend(void *context, size_t index) {
     bool first = s->fold == ALL, failed = false;
     /* Without convolutions nothing is other than the first time. */
     if (!first && (!p->taught || !p->seen || p->fold != s->fold || p->layer_count == 0)) return;
-    pl_model *model = NULL;
-    pl_graph *graph = NULL;
-    bool owned = false;
-    int64_t batch, seq;
-    const pl_job *job = &p->item->job;
-    if (pl_jobs_graph(&model, s->lesson->jobs, p->item, NULL) == PL_OK &&
-        pl_model_graph(model, job, &graph, &owned, &batch, &seq, NULL) == PL_OK) {
-        pl_subject subject = {.job = job,
-                              .gpu = pl_gpu_find(job->gpu ? job->gpu : "h200"),
-                              .profile = &p->item->profile,
-                              .model = model,
-                              .graph = graph};
-        observe(p, &subject, s->forest, first, &failed);
-    }
-    if (owned) pl_graph_close(&graph);
-    pl_model_close(&model);
+    pl_question q;
+    if (pl_question_open(&q, s->lesson->jobs, p->item, true, NULL) == PL_OK)
+        observe(p, &q.subject, s->forest, first, &failed);
+    pl_question_close(&q);
     pthread_mutex_lock(&s->lock);
     s->failed |= failed;
     pthread_mutex_unlock(&s->lock);

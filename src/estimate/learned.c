@@ -112,6 +112,29 @@ const pl_target *pl_target_find(const char *name) {
     return NULL;
 }
 
+/* ---- asking ---- */
+
+pl_status pl_question_open(pl_question *out, const pl_jobs *jobs, const pl_measured *item,
+                           bool with_graph, pl_error *err) {
+    const pl_job *job = &item->job;
+    *out = (pl_question){.subject = {.job = job,
+                                     .gpu = pl_gpu_find(job->gpu ? job->gpu : "h200"),
+                                     .profile = &item->profile}};
+    if (!with_graph) return PL_OK;
+    int64_t batch, seq;
+    pl_status status = pl_jobs_graph(&out->model, jobs, item, err);
+    if (status == PL_OK)
+        status = pl_model_graph(out->model, job, &out->graph, &out->owned, &batch, &seq, err);
+    out->subject.model = out->model;
+    out->subject.graph = out->graph;
+    return status;
+}
+
+void pl_question_close(pl_question *question) {
+    if (question->owned) pl_graph_close(&question->graph);
+    pl_model_close(&question->model);
+}
+
 /* ---- samples ---- */
 
 void pl_dataset_close(pl_dataset *d) {

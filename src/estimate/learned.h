@@ -23,6 +23,21 @@ const pl_target *pl_target_at(size_t index); /* NULL past the end */
 
 const pl_target *pl_target_find(const char *name); /* NULL: none */
 
+/* ---- asking about measured jobs ---- */
+
+/* A measured job as estimators are asked about it, its model opened anew. */
+typedef struct pl_question {
+    pl_subject subject; /* without a graph: model and graph are NULL */
+    pl_model *model;
+    pl_graph *graph;
+    bool owned; /* the graph */
+} pl_question;
+
+/* pl_question_close follows, also on failure. */
+pl_status pl_question_open(pl_question *out, const pl_jobs *jobs, const pl_measured *item,
+                           bool with_graph, pl_error *err);
+void pl_question_close(pl_question *question);
+
 /* ---- samples ---- */
 
 /* Samples with the memory they lie in. */

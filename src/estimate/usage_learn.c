@@ -46,22 +46,11 @@ typedef struct school {
 static void attend(void *context, size_t index) {
     school *s = context;
     pupil *p = &s->pupils[index];
-    const pl_job *job = &p->item->job;
-    pl_model *model = NULL;
-    pl_graph *graph = NULL;
-    bool owned = false;
-    int64_t batch, seq;
+    pl_question q;
     pl_report *report = pl_report_new(0);
-    if (report && pl_jobs_graph(&model, s->lesson->jobs, p->item, NULL) == PL_OK &&
-        pl_model_graph(model, job, &graph, &owned, &batch, &seq, NULL) == PL_OK) {
-        pl_subject subject = {.job = job,
-                              .gpu = pl_gpu_find(job->gpu ? job->gpu : "h200"),
-                              .profile = &p->item->profile,
-                              .model = model,
-                              .graph = graph};
-        p->seen = pl_simulation_estimate(report, &subject, NULL, NULL) == PL_OK &&
-                  *pl_report_signals(report) && report->step_ms.value > 0;
-    }
+    p->seen = pl_question_open(&q, s->lesson->jobs, p->item, true, NULL) == PL_OK && report &&
+              pl_simulation_estimate(report, &q.subject, NULL, NULL) == PL_OK &&
+              *pl_report_signals(report) && report->step_ms.value > 0;
     if (p->seen) {
         memcpy(p->signals, *pl_report_signals(report), sizeof p->signals);
         p->walk[PL_USAGE_STEP] = report->step_ms.value;
@@ -72,8 +61,7 @@ static void attend(void *context, size_t index) {
         }
         p->bound = pl_usage_bound_of(report);
     }
-    if (owned) pl_graph_close(&graph);
-    pl_model_close(&model);
+    pl_question_close(&q);
     pl_report_close(&report);
 }
 

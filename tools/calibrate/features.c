@@ -11,8 +11,7 @@
 
 #include "device/host.h"
 #include "device/schedule.h"
-#include "estimate/jobs.h"
-#include "estimate/model.h"
+#include "estimate/learned.h"
 #include "estimate/simulation.h"
 #include "estimate/usage.h"
 
@@ -90,27 +89,16 @@ int main(int argc, char **argv) {
     }
     for (size_t i = 0; i < jobs->count; i++) {
         const pl_measured *item = &jobs->items[i];
-        pl_model *model = NULL;
-        pl_graph *graph = NULL;
-        bool owned = false;
-        int64_t batch, seq;
-        pl_status status = pl_jobs_graph(&model, jobs, item, &err);
-        if (status == PL_OK)
-            status = pl_model_graph(model, &item->job, &graph, &owned, &batch, &seq, &err);
+        pl_question q;
+        pl_status status = pl_question_open(&q, jobs, item, true, &err);
         pl_report *report = status == PL_OK ? pl_report_new(0) : NULL;
         if (report) {
-            pl_subject subject = {.job = &item->job,
-                                  .gpu = pl_gpu_find("h200"),
-                                  .profile = &item->profile,
-                                  .model = model,
-                                  .graph = graph};
             pl_witness witness = {.see = see, .context = (void *)item->facts.id};
-            status = pl_simulation_estimate(report, &subject, &witness, &err);
+            status = pl_simulation_estimate(report, &q.subject, &witness, &err);
         }
         if (status != PL_OK) fprintf(stderr, "%s: %s\n", item->facts.id, err.message);
         pl_report_close(&report);
-        if (owned) pl_graph_close(&graph);
-        pl_model_close(&model);
+        pl_question_close(&q);
     }
     pl_jobs_close(&jobs);
     return 0;
