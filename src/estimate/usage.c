@@ -14,7 +14,7 @@
 /* By what does the work: a recurrent layer, attention (a kernel, or softmax between batched
  * products), convolutions, else plain layers. Vision models count as CNNs where convolutions make
  * up a tenth of the work, as the measured jobs have them. */
-pl_family pl_usage_family(const pl_tape *tape) {
+static pl_family family_of(const pl_tape *tape) {
     double all = 0, convolutions = 0;
     bool attention = false, softmax = false, batched = false, recurrent = false;
     for (size_t i = 0; i < tape->call_count; i++) {
@@ -207,7 +207,7 @@ bool pl_usage_fill(pl_report *report, const pl_subject *subject, const pl_tape *
     free(r.slots);
     float *signals = pl_arena_array(pl_report_arena(report), PL_USAGE_SIGNALS, sizeof *signals);
     if (!ok || !signals) return false;
-    report->family = pl_usage_family(tape);
+    report->family = family_of(tape);
     fill_signals(signals, &s, job, subject->graph, report->family);
     *pl_report_signals(report) = signals;
     report->flops_per_step = s.counted;

@@ -39,6 +39,11 @@ bool pl_dtype_is_half(pl_dtype dtype) {
     return dtype == PL_DT_F16 || dtype == PL_DT_BF16;
 }
 
+const int32_t *pl_arg_tensors(const pl_arg *arg, uint32_t *count) {
+    *count = arg->kind == PL_ARG_TENSOR ? 1 : arg->kind == PL_ARG_TENSORS ? arg->count : 0;
+    return arg->kind == PL_ARG_TENSORS ? arg->list : &arg->tensor;
+}
+
 const pl_arg *pl_node_arg(const pl_node *node, const char *name) {
     for (uint32_t i = 0; i < node->arg_count; i++) {
         if (!strcmp(node->args[i].name, name)) return &node->args[i];

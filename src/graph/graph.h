@@ -152,8 +152,8 @@ typedef struct pl_graph {
     /* Each expression once: pl_expr_index is the place in it. */
     const pl_expr **exprs;
     int32_t expr_count;
-    /* Of a converted description: what was assumed when it was read, for people; and whether a family
-     * or a shape was guessed. */
+    /* Of a converted description: what was assumed when it was read, for people; and whether a
+     * family or a shape was guessed. */
     const char **notes;
     int32_t note_count;
     bool guessed;
@@ -161,6 +161,8 @@ typedef struct pl_graph {
 
 /* The argument called name, or NULL. An argument the file left out (a default) is NULL too. */
 const pl_arg *pl_node_arg(const pl_node *node, const char *name);
+/* The tensors of an argument, one or a list: [*count]; -1 among them: none. Not NULL. */
+const int32_t *pl_arg_tensors(const pl_arg *arg, uint32_t *count);
 /* Its tensor id, -1 where there is none. */
 int32_t pl_node_tensor(const pl_node *node, const char *name);
 int64_t pl_node_int(const pl_node *node, const char *name,

@@ -76,12 +76,10 @@ enum { MANY = 250 };
 static int tensor_args(pl_eager *e, const pl_node *node, pl_value **args) {
     int count = 0;
     for (uint32_t i = 0; i < node->arg_count; i++) {
-        const pl_arg *arg = &node->args[i];
-        uint32_t n = arg->kind == PL_ARG_TENSOR ? 1 : arg->kind == PL_ARG_TENSORS ? arg->count : 0;
-        for (uint32_t k = 0; k < n && count < MANY; k++) {
-            int32_t id = arg->kind == PL_ARG_TENSOR ? arg->tensor : arg->list[k];
-            if (id >= 0 && e->env[id]) args[count++] = e->env[id];
-        }
+        uint32_t n;
+        const int32_t *ids = pl_arg_tensors(&node->args[i], &n);
+        for (uint32_t k = 0; k < n && count < MANY; k++)
+            if (ids[k] >= 0 && e->env[ids[k]]) args[count++] = e->env[ids[k]];
     }
     return count;
 }

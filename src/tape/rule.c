@@ -83,12 +83,10 @@ pl_dtype pl_output_dtype(pl_eager *e, const pl_node *node, uint32_t i) {
     if (!out) return PL_DT_F32;
     promoted then = {0}, now = {0};
     for (uint32_t k = 0; k < node->arg_count; k++) {
-        const pl_arg *arg = &node->args[k];
-        uint32_t count = arg->kind == PL_ARG_TENSOR    ? 1
-                         : arg->kind == PL_ARG_TENSORS ? arg->count
-                                                       : 0;
+        uint32_t count;
+        const int32_t *ids = pl_arg_tensors(&node->args[k], &count);
         for (uint32_t j = 0; j < count; j++) {
-            int32_t id = arg->kind == PL_ARG_TENSOR ? arg->tensor : arg->list[j];
+            int32_t id = ids[j];
             if (id < 0 || !e->env[id]) continue;
             const pl_tensor *t = &e->graph->tensors[id];
             promote_in(&then, t->dtype, t->dims);
@@ -541,12 +539,10 @@ static pl_work_rest rest_of(pl_eager *e, const pl_node *node, const pl_operator 
     bool gathers = rest.kind == PL_WORK_GATHER;
     for (uint32_t i = 0; i < node->arg_count; i++) {
         const pl_arg *arg = &node->args[i];
-        uint32_t count = arg->kind == PL_ARG_TENSOR    ? 1
-                         : arg->kind == PL_ARG_TENSORS ? arg->count
-                                                       : 0;
+        uint32_t count;
+        const int32_t *ids = pl_arg_tensors(arg, &count);
         for (uint32_t k = 0; k < count; k++) {
-            int32_t id = arg->kind == PL_ARG_TENSOR ? arg->tensor : arg->list[k];
-            const pl_value *in = id >= 0 ? e->env[id] : NULL;
+            const pl_value *in = ids[k] >= 0 ? e->env[ids[k]] : NULL;
             if (!in || (gathers && pl_dtype_is_float(in->dtype))) continue;
             rest.read += pl_work_bytes(in);
             if (gathers && in->elements > rest.rows) rest.rows = in->elements;

@@ -65,12 +65,10 @@ static void hold_inputs(pl_trainer *t, pl_checkpoint_frame *frame) {
     for (int32_t i = frame->first; i <= frame->last; i++) {
         const pl_node *n = &g->nodes[i];
         for (uint32_t k = 0; k < n->arg_count; k++) {
-            const pl_arg *arg = &n->args[k];
-            uint32_t count = arg->kind == PL_ARG_TENSOR    ? 1
-                             : arg->kind == PL_ARG_TENSORS ? arg->count
-                                                           : 0;
+            uint32_t count;
+            const int32_t *ids = pl_arg_tensors(&n->args[k], &count);
             for (uint32_t j = 0; j < count; j++) {
-                int32_t id = arg->kind == PL_ARG_TENSOR ? arg->tensor : arg->list[j];
+                int32_t id = ids[j];
                 if (id < 0 || g->tensors[id].role != PL_ROLE_VALUE ||
                     g->tensors[id].producer >= frame->first || !e->env[id])
                     continue;

@@ -79,9 +79,9 @@ def reading(answers, known):
 def answers_of(job):
     """What the model reads while it runs, in order."""
     import torch
-    import utilization
+    import training
     small, answers = dict(job, batch=2), []
-    model, inputs = utilization.plain(small)
+    model, inputs = training.plain(small)
     args, kwargs = arguments(small, inputs, values=True)
     with torch.no_grad(), reading(answers, False):
         model(*args, **kwargs)
@@ -105,12 +105,12 @@ def to_meta(model):
 def built(job):
     """The model on meta tensors, and inputs(batch)."""
     import torch
-    import utilization
+    import training
     try:
         with torch.device("meta"):
-            model, inputs = utilization.plain(job)
+            model, inputs = training.plain(job)
     except Exception:  # a model that reads values while it is built
-        model, inputs = utilization.plain(job)
+        model, inputs = training.plain(job)
     return to_meta(model), inputs
 
 
