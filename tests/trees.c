@@ -77,7 +77,7 @@ static pl_learned *learn_with(const pl_learner *learner, const pl_samples *sampl
     pl_learn_settings settings = {.options = options, .seed = seed, .valid = valid};
     pl_learned *learned = NULL;
     pl_error err = {0};
-    if (learner->train(&learned, samples, &settings, &err) != PL_OK)
+    if (pl_learner_train(learner, &learned, samples, &settings, &err) != PL_OK)
         printf("    %s: %s\n", learner->name, err.message);
     return learned;
 }
@@ -134,7 +134,7 @@ static bool there(const pl_learner *learner) {
     pl_learned *learned = NULL;
     pl_error err = {0};
     pl_learn_settings settings = {.options = "trees=1", .seed = 1};
-    pl_status status = learner->train(&learned, coarse(t, 10, 2, 5, 1), &settings, &err);
+    pl_status status = pl_learner_train(learner, &learned, coarse(t, 10, 2, 5, 1), &settings, &err);
     learner->close(&learned);
     if (status == PL_MISSING) CHECK(strstr(err.message, "not on this machine") != NULL);
     return status == PL_OK;
@@ -483,7 +483,9 @@ static void validation_stops_boosting(void) {
                                       .progress = count_epochs,
                                       .progress_context = counts};
         pl_learned *stopped = NULL;
-        CHECK_INT(tried[i].learner->train(&stopped, &learn_table.samples, &settings, NULL), PL_OK);
+        CHECK_INT(
+            pl_learner_train(tried[i].learner, &stopped, &learn_table.samples, &settings, NULL),
+            PL_OK);
         CHECK(counts[0] > 10 && counts[0] < 400 && counts[1] == counts[0]);
         pl_learned *all = learn(tried[i].learner, &learn_table.samples, tried[i].options);
         if (stopped && all) {
@@ -533,19 +535,19 @@ static void what_cannot_be_learnt_is_refused(void) {
         const pl_learner *learner = rows[r].learner;
         pl_learn_settings settings = {.options = "nonsense=1", .seed = 1};
         pl_learned *learned = NULL;
-        CHECK_INT(learner->train(&learned, s, &settings, NULL), PL_USAGE);
+        CHECK_INT(pl_learner_train(learner, &learned, s, &settings, NULL), PL_USAGE);
         settings.options = rows[r].options;
         pl_samples none = *s;
         none.count = 0;
-        CHECK_INT(learner->train(&learned, &none, &settings, NULL), PL_INPUT);
+        CHECK_INT(pl_learner_train(learner, &learned, &none, &settings, NULL), PL_INPUT);
         none = *s;
         none.targets = NULL;
-        CHECK_INT(learner->train(&learned, &none, &settings, NULL), PL_INPUT);
+        CHECK_INT(pl_learner_train(learner, &learned, &none, &settings, NULL), PL_INPUT);
         none = *s;
         none.classes = learn_table.classes;
         none.class_count = 2;
         for (size_t i = 0; i < 20; i++) learn_table.classes[i] = (int32_t)i % 3;
-        CHECK_INT(learner->train(&learned, &none, &settings, NULL), PL_INPUT);
+        CHECK_INT(pl_learner_train(learner, &learned, &none, &settings, NULL), PL_INPUT);
         CHECK(learned == NULL);
         if (rows[r].skip || !(learned = learn(learner, s, rows[r].options))) continue;
         none = *s;
@@ -556,14 +558,15 @@ static void what_cannot_be_learnt_is_refused(void) {
     pl_learn_settings settings = {.options = "", .seed = 1};
     pl_learned *learned = NULL;
     pl_error err;
-    CHECK_INT(pl_learner_adaboost.train(&learned, classify(&learn_table, 3), &settings, &err),
+    CHECK_INT(pl_learner_train(&pl_learner_adaboost, &learned, classify(&learn_table, 3), &settings,
+                               &err),
               PL_USAGE);
     friedman(&learn_table, 20, 1);
     settings.options = "loss=cubic";
-    CHECK_INT(pl_learner_adaboost.train(&learned, s, &settings, &err), PL_USAGE);
-    CHECK_INT(pl_learner_leafwise.train(&learned, s, &settings, &err), PL_USAGE);
+    CHECK_INT(pl_learner_train(&pl_learner_adaboost, &learned, s, &settings, &err), PL_USAGE);
+    CHECK_INT(pl_learner_train(&pl_learner_leafwise, &learned, s, &settings, &err), PL_USAGE);
     settings.options = "loss=quantile alpha=1.5";
-    CHECK_INT(pl_learner_leafwise.train(&learned, s, &settings, &err), PL_USAGE);
+    CHECK_INT(pl_learner_train(&pl_learner_leafwise, &learned, s, &settings, &err), PL_USAGE);
 }
 
 /* ---- bytes ---- */

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "estimate/usage.h"
+#include "estimate/workspace_forest_train.h"
 #include "learn/folds.h"
 #include "learn/metrics.h"
 

@@ -1,10 +1,5 @@
 /* workspace_forest: see workspace_forest.h.
  *
- * A row of training is one measured pass; its class is the formula that costs least: its error as a
- * share of the tensors' bytes, too low counting twice, and a little for not being exact (the cost
- * by which tools/workspace/fit.py grows the trees in workspace_tree.c). Rows count by the size of
- * their tensors, since large workspaces decide a peak.
- *
  * A forest answers with shares of its trees' votes. Taken is the formula of least expected cost
  * under them, where formulas that agree to 1 KiB agree; too low costs more there than in training,
  * chosen on models held out (2026-11-15): the share of peaks more than 5 % too low falls, the 90th
@@ -19,27 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/workspace.h"
+#include "estimate/workspace_forest_costs.h"
 
-/* Measured on an H200, whose features they have. */
-enum { MEASURED_MAJOR = 9, MEASURED_MINOR = 0 };
-enum { EXACT = 1024 /* bytes; the allocator rounds to 512 */, LEAST_TRIED = 100 /* rows */ };
-static const double mib = 1048576;
-
-/* What an answer costs: its error as a share of the tensors' bytes, times low where it is too low,
- * up to most, and inexact. */
-typedef struct costs {
-    double low, most, inexact;
-} costs;
-
-static const costs learning = {2, 3, 0.1};
-
-/* What is asked: the workspace used by a pass, and PL_CONV_PASSES further on the largest tried. */
-enum { QUESTIONS = 2 * PL_CONV_PASSES };
-static const struct {
-    const char *target, *options;
-    costs answering;
-} questions[QUESTIONS] = {
+const pl_workspace_question pl_workspace_questions[PL_WORKSPACE_QUESTIONS] = {
     {"workspace forward", "trees=6 features=0.4 min_leaf=3", {3, 3, 0.1}},
     {"workspace data", "trees=6 features=0.4 min_leaf=3", {3, 3, 0.1}},
     {"workspace weight", "trees=10 features=0.4 min_leaf=3", {3, 3, 0.1}},
@@ -52,125 +29,13 @@ static pl_status no_memory(pl_error *err) {
     return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
 }
 
-/* Of answering `answer` where `truth` is right. */
-static double cost_of(const costs *costs, int64_t answer, int64_t truth, double tensors) {
+double pl_workspace_cost(const pl_workspace_costs *costs, int64_t answer, int64_t truth,
+                         double tensors) {
     double error = (double)answer - (double)truth;
-    if (fabs(error) <= EXACT) return 0;
-    double share = fabs(error) / (tensors + mib) * (error < 0 ? costs->low : 1);
+    if (fabs(error) <= PL_WORKSPACE_EXACT) return 0;
+    double share = fabs(error) / (tensors + PL_WORKSPACE_MIB) * (error < 0 ? costs->low : 1);
     return fmin(share, costs->most) + costs->inexact;
 }
-
-/* ---- training ---- */
-
-/* Rows of one pass. */
-typedef struct rows {
-    float *values;    /* [count, PL_CONV_FEATURES] */
-    int32_t *classes; /* [count]: a formula's number, then a class's */
-    float *weights;   /* [count] */
-    size_t count;
-} rows;
-
-static void rows_close(rows *r) {
-    free(r->values);
-    free(r->classes);
-    free(r->weights);
-}
-
-static bool rows_open(rows *r, size_t room) {
-    *r = (rows){.values = calloc(room + 1, PL_CONV_FEATURES * sizeof *r->values),
-                .classes = calloc(room + 1, sizeof *r->classes),
-                .weights = calloc(room + 1, sizeof *r->weights)};
-    return r->values && r->classes && r->weights;
-}
-
-static void rows_add(rows *r, const pl_conv_choices *c, int64_t bytes,
-                     const pl_measured_conv *item) {
-    double tensors = (double)c->tensors, least = INFINITY, off = INFINITY;
-    int32_t best = 0; /* of several as good, the nearest: a few bytes tell engines apart */
-    for (int k = 0; k < PL_CONV_FORMULAS; k++) {
-        double cost = cost_of(&learning, c->bytes[k], bytes, tensors);
-        double error = fabs((double)c->bytes[k] - (double)bytes);
-        if (cost > least || (cost == least && error >= off)) continue;
-        least = cost;
-        off = error;
-        best = k;
-    }
-    memcpy(r->values + r->count * PL_CONV_FEATURES, c->features, sizeof c->features);
-    r->classes[r->count] = best;
-    double common = (double)item->weight * (item->conv.tf32 ? 1 : 0.7); /* off: rare by default */
-    r->weights[r->count++] = (float)(common * (0.1 + fmin(1, sqrt(tensors / (32 * mib)))));
-}
-
-/* Numbers the formulas that occur; of[class] is the formula. */
-static size_t number_classes(rows *r, float of[PL_CONV_FORMULAS]) {
-    int32_t number[PL_CONV_FORMULAS];
-    size_t seen[PL_CONV_FORMULAS] = {0}, count = 0;
-    for (size_t i = 0; i < r->count; i++) seen[r->classes[i]]++;
-    for (int k = 0; k < PL_CONV_FORMULAS; k++) {
-        number[k] = (int32_t)count;
-        if (seen[k]) of[count++] = (float)k;
-    }
-    for (size_t i = 0; i < r->count; i++) r->classes[i] = number[r->classes[i]];
-    return count;
-}
-
-static pl_status train_pass(pl_weights *weights, rows *r, int question,
-                            const pl_trained_settings *settings, pl_error *err) {
-    float formula[PL_CONV_FORMULAS];
-    size_t classes = number_classes(r, formula);
-    if (classes < 2)
-        return pl_fail(err, PL_INPUT, NULL, -1,
-                       "%zu measured convolutions are too few to learn workspaces from", r->count);
-    pl_trained_settings own = *settings;
-    own.target = questions[question].target;
-    own.learn.options = questions[question].options;
-    own.learn.valid = NULL;
-    own.learn.progress = NULL;
-    pl_samples samples = {.count = r->count,
-                          .columns = PL_CONV_FEATURES,
-                          .values = r->values,
-                          .names = pl_workspace_conv_features,
-                          .classes = r->classes,
-                          .class_count = classes,
-                          .weights = r->weights};
-    pl_trained *part = NULL;
-    pl_status status = pl_trained_train(&part, &pl_learner_forest, &samples, &own, err);
-    if (status != PL_OK) return status;
-    memcpy(part->class_values, formula, classes * sizeof *formula);
-    return pl_weights_add(weights, part) ? PL_OK
-                                         : pl_fail(err, PL_INPUT, NULL, -1, "too many parts");
-}
-
-pl_status pl_workspace_forest_train(pl_weights *weights, const pl_convs *convs,
-                                    const pl_conv_layer *apart, size_t apart_count,
-                                    const pl_trained_settings *settings, pl_error *err) {
-    rows asked[QUESTIONS] = {{0}};
-    pl_status status = PL_OK;
-    for (int q = 0; q < QUESTIONS; q++)
-        if (!rows_open(&asked[q], convs->count)) status = no_memory(err);
-    for (size_t i = 0; status == PL_OK && i < convs->count; i++) {
-        const pl_measured_conv *item = &convs->items[i];
-        if (pl_conv_layers_near(apart, apart_count, &item->conv)) continue;
-        for (int p = 0; p < PL_CONV_PASSES; p++) {
-            pl_conv_choices c;
-            if (item->bytes[p] < 0 ||
-                !pl_workspace_conv_choices(&item->conv, (pl_conv_pass)p, MEASURED_MAJOR,
-                                           MEASURED_MINOR, &c))
-                continue;
-            rows_add(&asked[c.pass], &c, item->bytes[p], item);
-            if (item->conv.benchmark && item->tried[p] >= 0)
-                rows_add(&asked[PL_CONV_PASSES + c.pass], &c, item->tried[p], item);
-        }
-    }
-    bool tried = true; /* all three, or the trees' */
-    for (int q = PL_CONV_PASSES; q < QUESTIONS; q++) tried &= asked[q].count >= LEAST_TRIED;
-    for (int q = 0; status == PL_OK && q < (tried ? QUESTIONS : PL_CONV_PASSES); q++)
-        status = train_pass(weights, &asked[q], q, settings, err);
-    for (int q = 0; q < QUESTIONS; q++) rows_close(&asked[q]);
-    return status;
-}
-
-/* ---- answering ---- */
 
 /* A convolution's pass that was answered. */
 typedef struct answer {
@@ -181,7 +46,8 @@ typedef struct answer {
 } answer;
 
 struct pl_workspace_chooser {
-    const pl_trained *parts[QUESTIONS]; /* of the used ones, and of those tried: all or none */
+    const pl_trained
+        *parts[PL_WORKSPACE_QUESTIONS]; /* of the used ones, and of those tried: all or none */
     answer *answers;                    /* [room], a hash table; NULL: none yet */
     size_t count, room;                 /* room: a power of two */
     pl_workspace_tally tally;
@@ -206,14 +72,14 @@ pl_status pl_workspace_chooser_open(pl_workspace_chooser **out, const pl_weights
     *out = calloc(1, sizeof **out);
     if (!*out) return no_memory(err);
     pl_status status = PL_OK;
-    for (int first = 0; first < QUESTIONS; first += PL_CONV_PASSES) {
+    for (int first = 0; first < PL_WORKSPACE_QUESTIONS; first += PL_CONV_PASSES) {
         bool forest = false;
         for (int q = first; weights && q < first + PL_CONV_PASSES; q++) {
-            (*out)->parts[q] = pl_weights_part(weights, questions[q].target);
+            (*out)->parts[q] = pl_weights_part(weights, pl_workspace_questions[q].target);
             forest |= (*out)->parts[q] != NULL;
         }
         for (int q = first; forest && status == PL_OK && q < first + PL_CONV_PASSES; q++)
-            status = check_part((*out)->parts[q], questions[q].target, err);
+            status = check_part((*out)->parts[q], pl_workspace_questions[q].target, err);
     }
     if (status != PL_OK) pl_workspace_chooser_close(out);
     return status;
@@ -230,12 +96,12 @@ const pl_workspace_tally *pl_workspace_chooser_tally(const pl_workspace_chooser 
     return &chooser->tally;
 }
 
-pl_conv_layer *pl_workspace_chooser_layers(const pl_workspace_chooser *c, size_t *count) {
-    pl_conv_layer *layers = calloc(c->count + 1, sizeof *layers);
+pl_conv *pl_workspace_chooser_convs(const pl_workspace_chooser *c, size_t *count) {
+    pl_conv *convs = calloc(c->count + 1, sizeof *convs);
     *count = 0;
-    for (size_t i = 0; layers && i < c->room; i++)
-        if (c->answers[i].used) layers[(*count)++] = pl_conv_layer_of(&c->answers[i].conv);
-    return layers;
+    for (size_t i = 0; convs && i < c->room; i++)
+        if (c->answers[i].used) convs[(*count)++] = c->answers[i].conv;
+    return convs;
 }
 
 /* Votes on what a pass takes. */
@@ -267,13 +133,13 @@ static void vote(ballot *b, const pl_trained *part, const pl_conv_choices *c) {
 }
 
 /* The place in the ballot of what costs least. */
-static int elect(const ballot *b, const costs *costs, double tensors) {
+static int elect(const ballot *b, const pl_workspace_costs *costs, double tensors) {
     int best = 0;
     double least = INFINITY;
     for (int k = 0; k < b->count; k++) {
         double cost = 0;
         for (int j = 0; j < b->count; j++)
-            cost += b->shares[j] * cost_of(costs, b->bytes[k], b->bytes[j], tensors);
+            cost += b->shares[j] * pl_workspace_cost(costs, b->bytes[k], b->bytes[j], tensors);
         if (cost >= least) continue;
         least = cost;
         best = k;
@@ -301,12 +167,12 @@ static int64_t elected(pl_workspace_chooser *chooser, const pl_conv_choices *c) 
     ballot b;
     vote(&b, chooser->parts[c->pass], c);
     if (b.count == 0) return 0;
-    int best = elect(&b, &questions[c->pass].answering, (double)c->tensors);
+    int best = elect(&b, &pl_workspace_questions[c->pass].answering, (double)c->tensors);
     int64_t bytes = b.bytes[best], high = bytes;
     double agree = 0, doubt = 0;
     for (int k = 0; k < b.count; k++) {
         double error = fabs((double)b.bytes[k] - (double)bytes), above = 0;
-        if (error <= EXACT) agree += b.shares[k];
+        if (error <= PL_WORKSPACE_EXACT) agree += b.shares[k];
         doubt += b.shares[k] * error;
         for (int j = 0; j < b.count; j++)
             if (b.bytes[j] >= b.bytes[k]) above += b.shares[j];
@@ -321,7 +187,7 @@ static int64_t given(pl_workspace_chooser *chooser, const pl_conv_choices *c, co
                      pl_conv_pass pass, int major, int minor) {
     double share;
     int64_t bytes = pl_workspace_conv(conv, pass, major, minor, &share);
-    double doubt = share * ((double)c->tensors + mib);
+    double doubt = share * ((double)c->tensors + PL_WORKSPACE_MIB);
     note(&chooser->tally, bytes, whole((double)bytes + doubt), whole(doubt), share > 0.05);
     return bytes;
 }
@@ -334,7 +200,8 @@ static int64_t most_tried(const pl_workspace_chooser *chooser, const pl_conv_cho
     if (!chooser->parts[question]) return tree;
     vote(&b, chooser->parts[question], c);
     if (b.count == 0) return tree;
-    int64_t bytes = b.bytes[elect(&b, &questions[question].answering, (double)c->tensors)];
+    int64_t bytes =
+        b.bytes[elect(&b, &pl_workspace_questions[question].answering, (double)c->tensors)];
     return bytes > tree ? bytes : tree;
 }
 

@@ -4,21 +4,9 @@
 #ifndef PL_ESTIMATE_WORKSPACE_FOREST_H
 #define PL_ESTIMATE_WORKSPACE_FOREST_H
 
-#include "estimate/convs.h"
+#include "device/workspace.h"
 #include "estimate/weights.h"
 #include "tape/tape.h"
-
-/* ---- training ---- */
-
-/* Parts "workspace forward", "workspace data" and "workspace weight", and, where enough was
- * measured with cudnn.benchmark, "tried forward", "tried data" and "tried weight", added to
- * weights. apart: sorted layers (pl_conv_layers_sort) none of which, nor any near them, is learnt
- * from. settings: names, command, data and seed; options are the forest's own. */
-pl_status pl_workspace_forest_train(pl_weights *weights, const pl_convs *convs,
-                                    const pl_conv_layer *apart, size_t apart_count,
-                                    const pl_trained_settings *settings, pl_error *err);
-
-/* ---- answering ---- */
 
 /* What was answered, over all convolutions of a tape; bytes. */
 typedef struct pl_workspace_tally {
@@ -41,8 +29,8 @@ void pl_workspace_chooser_close(pl_workspace_chooser **chooser);
 /* Puts the chooser into a tape's device. */
 void pl_workspace_chooser_serve(pl_workspace_chooser *chooser, pl_tape_device *device);
 const pl_workspace_tally *pl_workspace_chooser_tally(const pl_workspace_chooser *chooser);
-/* The layers that were asked about, malloc'ed, in no order and with doubles; NULL: out of memory.
+/* The convolutions that were asked about, malloc'ed, in no order, once a pass; NULL: out of memory.
  */
-pl_conv_layer *pl_workspace_chooser_layers(const pl_workspace_chooser *chooser, size_t *count);
+pl_conv *pl_workspace_chooser_convs(const pl_workspace_chooser *chooser, size_t *count);
 
 #endif

@@ -9,7 +9,7 @@
 #include "learn/grow.h"
 #include "learn/learner.h"
 #include "learn/options.h"
-#include "learn/tree.h"
+#include "learn/tree_train.h"
 
 #include <math.h>
 #include <stdlib.h>

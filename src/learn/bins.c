@@ -5,7 +5,7 @@
 #include "learn/bins.h"
 
 #include "core/checked.h"
-#include "learn/tree.h"
+#include "learn/tree_train.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,174 +1,27 @@
-/* forest: random forests (Breiman 2001) and, with extra=1, extremely randomised trees (Geurts,
- * Ernst, Wehenkel 2006), with scikit-learn's defaults.
- *
- * Every tree has its own stream of random numbers, and trees are put together by their number: the
- * threads that grow them change the time, not the result. Left out: estimates from the rows a tree
- * did not see, and importances of columns. */
-#include "learn/grow.h"
-#include "learn/learner.h"
-#include "learn/options.h"
-#include "learn/tree.h"
+/* forest: what a random forest answers: the mean of its trees. They are grown by forest_train.c. */
+#include "learn/forest.h"
 
-#include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-typedef struct forest {
-    pl_learned learned;
-    pl_trees trees;
-} forest;
-
-static const pl_option options[] = {
-    {"trees", 100, 1, 10000, true},
-    {"extra", 0, 0, 1, true},
-    {"depth", 0, 0, 1e6, true}, /* 0: no limit */
-    {"min_split", 2, 2, 1e9, true},
-    {"min_leaf", 1, 1, 1e9, true},
-    /* Share of the columns tried at a split; 0: all of a regression's, the square root of their
-     * number for classes. */
-    {"features", 0, 0, 1, false},
-    {"bootstrap", -1, -1, 1, true}, /* rows drawn with replacement; -1: unless extra */
-    {"min_gain", 0, 0, 1e30, false},
-    {"threads", 0, 0, 256, true}, /* 0: one a processor */
-};
-enum { OPTIONS = sizeof options / sizeof *options };
-
-static void close_forest(pl_learned **learned) {
+void pl_forest_close(pl_learned **learned) {
     if (!learned || !*learned) return;
-    forest *model = (forest *)*learned;
+    pl_forest *model = (pl_forest *)*learned;
     pl_trees_free(&model->trees);
     free(model);
     *learned = NULL;
 }
 
-static forest *new_forest(size_t columns, size_t classes) {
-    forest *model = calloc(1, sizeof *model);
+pl_forest *pl_forest_new(size_t columns, size_t classes) {
+    pl_forest *model = calloc(1, sizeof *model);
     if (!model) return NULL;
     model->learned = (pl_learned){&pl_learner_forest, classes ? classes : 1};
     model->trees = (pl_trees){.columns = columns, .classes = classes};
     return model;
 }
 
-/* What the threads share; only `next` and `failed` change, under the lock. */
-typedef struct plan {
-    const pl_samples *samples;
-    const pl_sorted *sorted;
-    pl_grow_settings grow;
-    bool bootstrap;
-    uint64_t seed;
-    pl_trees *grown; /* [trees], one tree each */
-    size_t trees;
-    size_t next;
-    bool failed;
-    pthread_mutex_t lock;
-} plan;
-
-static size_t take(plan *p, bool failed) {
-    pthread_mutex_lock(&p->lock);
-    p->failed = p->failed || failed;
-    size_t tree = p->failed ? p->trees : p->next++;
-    pthread_mutex_unlock(&p->lock);
-    return tree;
-}
-
-static void *work(void *argument) {
-    plan *p = argument;
-    const size_t n = p->samples->count;
-    pl_grower *grower = pl_grower_new(p->sorted, &p->grow);
-    double *weights = calloc(n, sizeof *weights);
-    bool failed = !grower || !weights;
-    for (size_t tree; (tree = take(p, failed)) < p->trees;) {
-        pl_random random = pl_random_seed(p->seed, tree + 1);
-        double sum = 0;
-        for (size_t i = 0; i < n; i++) weights[i] = p->bootstrap ? 0 : 1;
-        for (size_t i = 0; p->bootstrap && i < n; i++)
-            weights[pl_random_below(&random, (uint32_t)n)] += 1;
-        for (size_t i = 0; i < n; i++) {
-            if (p->samples->weights) weights[i] *= (double)p->samples->weights[i];
-            sum += weights[i];
-        }
-        if (!(sum > 0)) /* only rows of weight 0 were drawn */
-            for (size_t i = 0; i < n; i++) weights[i] = (double)p->samples->weights[i];
-        p->grown[tree] =
-            (pl_trees){.columns = p->samples->columns, .classes = p->samples->class_count};
-        failed = !pl_grower_grow(grower, &p->grown[tree], weights, &random);
-    }
-    pl_grower_free(&grower);
-    free(weights);
-    return NULL;
-}
-
-enum { MOST_THREADS = 64 };
-
-/* Threads that cannot be started are done without. */
-static void work_together(plan *p, size_t threads) {
-    pthread_t others[MOST_THREADS];
-    size_t started = 0;
-    if (threads > p->trees) threads = p->trees;
-    if (threads > MOST_THREADS) threads = MOST_THREADS;
-    pthread_mutex_init(&p->lock, NULL);
-    while (started + 1 < threads && pthread_create(&others[started], NULL, work, p) == 0) started++;
-    work(p);
-    for (size_t i = 0; i < started; i++) pthread_join(others[i], NULL);
-    pthread_mutex_destroy(&p->lock);
-}
-
-static size_t processors(void) {
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 1 ? (size_t)count : 1;
-}
-
-static pl_status train_forest(pl_learned **out, const pl_samples *samples,
-                              const pl_learn_settings *settings, pl_error *err) {
-    const char *text = settings->options ? settings->options : "";
-    *out = NULL;
-    pl_status status = pl_options_check(text, options, OPTIONS, err);
-    if (status == PL_OK) status = pl_tree_check_samples(samples, "forest", err);
-    if (status != PL_OK) return status;
-
-    bool extra = pl_options_number(text, options, OPTIONS, "extra") > 0;
-    double columns = (double)samples->columns;
-    double share = pl_options_number(text, options, OPTIONS, "features");
-    double tried = share > 0 ? share * columns : samples->class_count ? sqrt(columns) : columns;
-    double bootstrap = pl_options_number(text, options, OPTIONS, "bootstrap");
-    size_t threads = (size_t)pl_options_number(text, options, OPTIONS, "threads");
-    pl_sorted sorted;
-    plan p = {
-        .samples = samples,
-        .sorted = &sorted,
-        .grow = {.depth = (uint32_t)pl_options_number(text, options, OPTIONS, "depth"),
-                 .min_split = (uint32_t)pl_options_number(text, options, OPTIONS, "min_split"),
-                 .min_leaf = (uint32_t)pl_options_number(text, options, OPTIONS, "min_leaf"),
-                 .columns = (uint32_t)fmax(1, tried),
-                 .extra = extra,
-                 .min_gain = pl_options_number(text, options, OPTIONS, "min_gain")},
-        .bootstrap = bootstrap < 0 ? !extra : bootstrap > 0,
-        .seed = settings->seed,
-        .trees = (size_t)pl_options_number(text, options, OPTIONS, "trees"),
-    };
-    forest *model = new_forest(samples->columns, samples->class_count);
-    p.grown = calloc(p.trees, sizeof *p.grown);
-    bool done = pl_sorted_open(&sorted, samples) && model && p.grown;
-    if (done) {
-        work_together(&p, threads ? threads : processors());
-        done = !p.failed;
-    }
-    for (size_t t = 0; p.grown && t < p.trees; t++) {
-        done = done && pl_trees_append(&model->trees, &p.grown[t]);
-        pl_trees_free(&p.grown[t]);
-    }
-    free(p.grown);
-    pl_sorted_close(&sorted);
-    *out = model ? &model->learned : NULL;
-    if (done) return PL_OK;
-    close_forest(out);
-    return pl_fail(err, PL_MISSING, "forest", -1, "out of memory");
-}
-
 static pl_status predict_forest(const pl_learned *learned, const pl_samples *samples, float *out,
                                 pl_error *err) {
-    const forest *model = (const forest *)learned;
+    const pl_forest *model = (const pl_forest *)learned;
     pl_status status = pl_tree_check_columns(samples, model->trees.columns, "forest", err);
     if (status == PL_OK) pl_trees_predict_mean(&model->trees, samples, out);
     return status;
@@ -176,7 +29,7 @@ static pl_status predict_forest(const pl_learned *learned, const pl_samples *sam
 
 /* u32 classes (0: a regression), then the trees (tree.h). */
 static void save_forest(const pl_learned *learned, pl_writer *writer) {
-    const forest *model = (const forest *)learned;
+    const pl_forest *model = (const pl_forest *)learned;
     pl_write_u32(writer, (uint32_t)model->trees.classes);
     pl_trees_write(&model->trees, writer);
 }
@@ -186,20 +39,19 @@ static pl_learned *load_forest(pl_reader *reader, size_t columns, size_t channel
     size_t classes = pl_read_u32_in(reader, 0, PL_TREE_CLASSES, "a number of classes");
     if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 65,534 columns");
     if (reader->failure) return NULL;
-    forest *model = new_forest(columns, classes);
+    pl_forest *model = pl_forest_new(columns, classes);
     if (!model) pl_read_fail(reader, "enough memory");
     if (!model || pl_trees_read(&model->trees, reader)) return model ? &model->learned : NULL;
     pl_learned *learned = &model->learned;
-    close_forest(&learned);
+    pl_forest_close(&learned);
     return NULL;
 }
 
 const pl_learner pl_learner_forest = {
     .name = "forest",
     .scaled = "as-is",
-    .train = train_forest,
     .predict = predict_forest,
     .save = save_forest,
     .load = load_forest,
-    .close = close_forest,
+    .close = pl_forest_close,
 };

@@ -9,6 +9,7 @@
  * trees better (extra trees, 8 classes of measured jobs, 20 splits: 54.0 % right, not 51.9 %). Left
  * out: other criteria, best-first growth (leafwise.c). */
 #include "learn/grow.h"
+#include "learn/tree_train.h"
 
 #include "core/checked.h"
 

@@ -20,7 +20,7 @@
 #include "learn/learner.h"
 #include "learn/options.h"
 #include "learn/random.h"
-#include "learn/tree.h"
+#include "learn/tree_train.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -49,24 +49,11 @@ typedef struct pl_trees {
 } pl_trees;
 
 void pl_trees_free(pl_trees *trees); /* takes an empty one */
-/* These give false when memory is out or a limit is reached. */
-bool pl_trees_begin(pl_trees *trees); /* the next node is a new tree's root */
-bool pl_trees_add(pl_trees *trees, pl_node node);
-/* A classifier's leaf from its classes' weights, [classes], whose sum is positive. */
-bool pl_trees_add_shares(pl_trees *trees, const double *weights);
-bool pl_trees_append(pl_trees *to, const pl_trees *from);
-void pl_trees_truncate(pl_trees *trees, size_t count); /* keeps the first trees */
-
 /* The leaf in which a row, [columns], ends. */
 static inline const pl_node *pl_tree_leaf(const pl_trees *trees, size_t tree, const float *row) {
     const pl_node *node = trees->nodes + trees->roots[tree];
     while (node->column != PL_TREE_LEAF) node += row[node->column] <= node->value ? 1 : node->right;
     return node;
-}
-/* The threshold between two neighbours, low < high: the middle, and never high itself. */
-static inline float pl_tree_between(float low, float high) {
-    float middle = low / 2 + high / 2;
-    return middle >= low && middle < high ? middle : low;
 }
 
 /* The trees' mean; of a classifier the logarithm of the mean share. out: [count, 1 or classes]. */
@@ -80,13 +67,8 @@ void pl_trees_write(const pl_trees *trees, pl_writer *writer);
 /* trees: {.columns, .classes}. false: failed, the reader says why and trees is empty. */
 bool pl_trees_read(pl_trees *trees, pl_reader *reader);
 
-/* What every tree learner asks of its samples: some, not too many columns, something to learn,
- * classes within their count. */
-pl_status pl_tree_check_samples(const pl_samples *samples, const char *learner, pl_error *err);
 /* For predicting: as many columns as were learnt from. */
 pl_status pl_tree_check_columns(const pl_samples *samples, size_t columns, const char *learner,
                                 pl_error *err);
-/* Validation samples are of the kind that is learnt from; NULL is fine. */
-pl_status pl_tree_check_valid(const pl_samples *valid, const pl_samples *samples, pl_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 #include "learn/foreign.h"
 #include "learn/learner.h"
 #include "learn/options.h"
-#include "learn/tree.h"
+#include "learn/tree_train.h"
 
 #include <math.h>
 #include <pthread.h>
