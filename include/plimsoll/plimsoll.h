@@ -68,6 +68,9 @@ typedef struct pl_model_settings {
     /* default NULL. Of descriptions: the job that will be asked first. The model is then built once
      * for its batch, sequence and precision, and not anew when it is asked. Not kept. */
     const struct pl_job *first;
+    /* default false: a file is read, and what is read counts against memory_limit. true: it is
+     * mapped, for callers who know that nobody cuts it short meanwhile: that is SIGBUS. */
+    bool map;
 } pl_model_settings;
 
 void pl_model_settings_default(pl_model_settings *settings);

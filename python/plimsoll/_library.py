@@ -39,7 +39,7 @@ class ErrorStruct(ctypes.Structure):
 class ModelSettings(ctypes.Structure):
     c_name = "pl_model_settings"
     _fields_ = [("memory_limit", c_size_t), ("depth_limit", c_int), ("task", c_char_p), ("attention", c_char_p),
-                ("first", c_void_p)]
+                ("first", c_void_p), ("map", c_bool)]
 
 
 class Symbol(ctypes.Structure):

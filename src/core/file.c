@@ -1,78 +1,186 @@
-/* file: see file.h. POSIX: open, fstat, mmap. Left out: files that grow or shrink while they are
- * read. */
+/* file: see file.h. POSIX: open, fstat, pread, poll, mmap. Left out: sockets; that a file is
+ * changed within what was read, where neither its size nor its time says so. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What has no size beforehand, into memory that doubles. */
-static pl_status read_all(pl_file *file, int fd, const char *path, size_t limit, pl_error *err) {
-    size_t room = 1 << 16, size = 0;
-    char *bytes = malloc(room);
-    while (bytes) {
-        ssize_t got = read(fd, bytes + size, room - size);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) {
-            pl_status status =
-                pl_fail(err, PL_INPUT, path, (int64_t)size, "cannot read: %s", strerror(errno));
-            free(bytes);
-            return status;
+#include "core/clock.h"
+
+static _Thread_local int writer_patience_ms = 1000, data_patience_ms = 10000;
+
+void pl_file_patience(int writer_ms, int data_ms) {
+    writer_patience_ms = writer_ms;
+    data_patience_ms = data_ms;
+}
+
+static pl_status changed(const pl_file *file, int64_t at, pl_error *err) {
+    return pl_fail(err, PL_INPUT, file->path, at, "changed while it was read");
+}
+
+static pl_status cannot_read(const pl_file *file, int64_t at, pl_error *err) {
+    return pl_fail(err, PL_INPUT, file->path, at, "cannot read: %s", strerror(errno));
+}
+
+static pl_status over_limit(const pl_file *file, int64_t at, size_t limit, pl_error *err) {
+    return pl_fail(err, PL_INPUT, file->path, at, "expected less than %zu bytes (the memory limit)",
+                   limit);
+}
+
+/* ---- without a size: pipes, and what the kernel makes up (/proc) ---- */
+
+/* Waits until there is something to read or the end (*ended). got: what read just said: 0, nobody
+ * has the pipe open for writing; below 0, somebody has, and is silent. */
+static pl_status wait_for_data(const pl_file *file, size_t size, ssize_t got, int64_t since_us,
+                               bool *ended, pl_error *err) {
+    int patience = got < 0 ? data_patience_ms : writer_patience_ms;
+    int64_t left = patience - (pl_now_us() - since_us) / 1000;
+    struct pollfd wanted = {.fd = file->fd, .events = POLLIN};
+    int ready = left > 0 ? poll(&wanted, 1, (int)left) : 0;
+    if (ready < 0 && errno != EINTR) return cannot_read(file, (int64_t)size, err);
+    if (ready > 0) *ended = !(wanted.revents & POLLIN); /* all writers have gone */
+    if (ready != 0) return PL_OK;
+    if (got < 0)
+        return pl_fail(err, PL_INPUT, file->path, (int64_t)size,
+                       "expected more from the pipe: its writer sent nothing for %d ms",
+                       data_patience_ms);
+    return pl_fail(err, PL_INPUT, file->path, 0,
+                   "expected a pipe that somebody writes to; nobody came within %d ms",
+                   writer_patience_ms);
+}
+
+/* Into memory that doubles, up to the limit. */
+static pl_status read_stream(pl_file *file, bool pipe, size_t limit, pl_error *err) {
+    size_t room = limit < 1 << 16 ? limit : 1 << 16, size = 0;
+    char *bytes = malloc(room ? room : 1);
+    int64_t since_us = pl_now_us();
+    pl_status status = bytes ? PL_OK : pl_fail(err, PL_MISSING, file->path, -1, "out of memory");
+    bool seen = false, ended = false; /* seen: there is or was a writer */
+    while (status == PL_OK && !ended) {
+        if (size == limit) {
+            status = over_limit(file, (int64_t)size, limit, err);
+            break;
         }
-        if (got == 0) {
-            *file = (pl_file){bytes, size, false};
-            return PL_OK;
+        if (size == room) {
+            room = room > limit / 2 ? limit : room * 2;
+            char *grown = realloc(bytes, room);
+            if (grown) bytes = grown;
+            if (!grown) status = pl_fail(err, PL_MISSING, file->path, -1, "out of memory");
+            continue;
         }
-        size += (size_t)got;
-        if (size < room) continue;
-        if (room >= limit / 2) {
-            free(bytes);
-            return pl_fail(err, PL_INPUT, path, (int64_t)size,
-                           "expected less than %zu bytes (the memory limit)", limit);
+        ssize_t got = read(file->fd, bytes + size, room - size);
+        if (got > 0) {
+            size += (size_t)got;
+            since_us = pl_now_us();
+            seen = true;
+        } else if (got == 0 && (!pipe || seen)) {
+            ended = true;
+        } else if (got == 0 || errno == EAGAIN || errno == EWOULDBLOCK) {
+            seen |= got < 0;
+            status = wait_for_data(file, size, got, since_us, &ended, err);
+        } else if (errno != EINTR) {
+            status = cannot_read(file, (int64_t)size, err);
         }
-        room *= 2;
-        char *grown = realloc(bytes, room);
-        if (!grown) free(bytes);
-        bytes = grown;
     }
-    return pl_fail(err, PL_MISSING, path, -1, "out of memory");
+    if (status == PL_OK) {
+        file->bytes = bytes;
+        file->size = size;
+    } else {
+        free(bytes);
+    }
+    return status;
+}
+
+/* ---- plain files ---- */
+
+pl_status pl_file_piece(const pl_file *file, uint64_t offset, void *to, size_t size,
+                        pl_error *err) {
+    size_t done = 0;
+    while (done < size) {
+        ssize_t got = pread(file->fd, (char *)to + done, size - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return cannot_read(file, (int64_t)(offset + done), err);
+        if (got == 0) return changed(file, (int64_t)(offset + done), err);
+        done += (size_t)got;
+    }
+    return PL_OK;
+}
+
+static pl_status read_plain(pl_file *file, size_t limit, pl_error *err) {
+    if (file->size >= limit) return over_limit(file, (int64_t)file->size, limit, err);
+    void *bytes = malloc(file->size);
+    if (!bytes) return pl_fail(err, PL_MISSING, file->path, -1, "out of memory");
+    pl_status status = pl_file_piece(file, 0, bytes, file->size, err);
+    struct stat now;
+    if (status == PL_OK &&
+        (fstat(file->fd, &now) != 0 || (size_t)now.st_size != file->size ||
+         now.st_mtim.tv_sec != file->changed_s || now.st_mtim.tv_nsec != file->changed_ns))
+        status = changed(file, -1, err);
+    if (status == PL_OK)
+        file->bytes = bytes;
+    else
+        free(bytes);
+    return status;
+}
+
+pl_status pl_file_map(pl_file *file, pl_error *err) {
+    void *bytes = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, file->fd, 0);
+    if (bytes == MAP_FAILED)
+        return pl_fail(err, PL_INPUT, file->path, -1, "cannot map: %s", strerror(errno));
+    file->bytes = bytes;
+    file->mapped = true;
+    return PL_OK;
+}
+
+/* ---- any ---- */
+
+pl_status pl_file_begin(pl_file *file, const char *path, pl_error *err) {
+    *file = (pl_file){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), .path = path};
+    struct stat info;
+    if (file->fd < 0 || fstat(file->fd, &info) != 0) {
+        pl_status status = pl_fail(err, PL_INPUT, path, -1, "cannot open: %s", strerror(errno));
+        pl_file_close(file);
+        return status;
+    }
+    if (S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode)) {
+        file->plain = S_ISREG(info.st_mode) && info.st_size > 0;
+        file->size = file->plain ? (size_t)info.st_size : 0;
+        file->changed_s = info.st_mtim.tv_sec;
+        file->changed_ns = info.st_mtim.tv_nsec;
+        return PL_OK;
+    }
+    pl_file_close(file);
+    return pl_fail(err, PL_INPUT, path, -1, "expected a file or a pipe, not a %s",
+                   S_ISDIR(info.st_mode) ? "folder" : "device");
+}
+
+pl_status pl_file_load(pl_file *file, size_t limit, pl_error *err) {
+    struct stat info;
+    if (file->plain) return read_plain(file, limit, err);
+    bool pipe = fstat(file->fd, &info) == 0 && S_ISFIFO(info.st_mode);
+    return read_stream(file, pipe, limit, err);
 }
 
 pl_status pl_file_open(pl_file *file, const char *path, size_t limit, pl_error *err) {
-    *file = (pl_file){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return pl_fail(err, PL_INPUT, path, -1, "cannot open: %s", strerror(errno));
-    struct stat info;
-    pl_status status = PL_OK;
-    if (fstat(fd, &info) != 0) {
-        status = pl_fail(err, PL_INPUT, path, -1, "cannot open: %s", strerror(errno));
-    } else if (S_ISDIR(info.st_mode)) {
-        status = pl_fail(err, PL_INPUT, path, -1, "expected a file, not a folder");
-    } else if (S_ISREG(info.st_mode) && info.st_size > 0) {
-        void *bytes = (uint64_t)info.st_size <= SIZE_MAX
-                          ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
-                          : MAP_FAILED;
-        if (bytes == MAP_FAILED)
-            status = pl_fail(err, PL_INPUT, path, -1, "cannot map: %s", strerror(errno));
-        else
-            *file = (pl_file){bytes, (size_t)info.st_size, true};
-    } else {
-        status = read_all(file, fd, path, limit, err);
-    }
-    close(fd);
+    pl_status status = pl_file_begin(file, path, err);
+    if (status == PL_OK) status = pl_file_load(file, limit, err);
+    if (status != PL_OK) pl_file_close(file);
     return status;
 }
 
 void pl_file_close(pl_file *file) {
-    if (!file || !file->bytes) return;
+    if (!file || (!file->bytes && !file->path)) return;
     if (file->mapped)
         munmap((void *)(uintptr_t)file->bytes, file->size);
     else
         free((void *)(uintptr_t)file->bytes);
-    *file = (pl_file){0};
+    if (file->fd >= 0) close(file->fd);
+    *file = (pl_file){.fd = -1};
 }

@@ -1,21 +1,40 @@
-/* file: a file's bytes, mapped where it can be and read where not (pipes).
+/* file: a file's bytes: read (the default), read in pieces, or mapped.
  *
- * A mapping costs only the pages that are looked at, so that gigabytes of weights beside the
- * model's JSON are never read. A file must not be cut short by others while it is mapped: the
- * system answers that with SIGBUS. */
+ * What is read is a copy, so that a file that others cut short meanwhile is an error and not a
+ * SIGBUS. Pieces are for archives, whose gigabytes of weights are never read. A mapping costs only
+ * the pages that are looked at; it is for callers who know that nobody cuts the file short.
+ *
+ * A pipe is waited for, with patience: it is opened without blocking, so that one that nobody
+ * writes to is refused. Devices and folders are refused. */
 #ifndef PL_CORE_FILE_H
 #define PL_CORE_FILE_H
 
 #include "core/error.h"
 
 typedef struct pl_file {
-    const void *bytes;
-    size_t size;
+    const void *bytes; /* NULL before it is read or mapped */
+    size_t size;       /* of bytes; before, of a plain file */
+    const char *path;  /* kept by pointer, for messages */
+    int64_t changed_s, changed_ns;
+    int fd;     /* -1: none is open */
+    bool plain; /* it has a size and can be read in pieces */
     bool mapped;
 } pl_file;
 
-/* limit: bytes that may be read of what cannot be mapped. On failure *file is empty. */
+/* The whole of it. limit: bytes that may be taken for it; what is larger is refused. On failure
+ * *file is empty. */
 pl_status pl_file_open(pl_file *file, const char *path, size_t limit, pl_error *err);
 void pl_file_close(pl_file *file); /* takes NULL and an empty one */
+
+/* The same in steps. begin: opened, nothing read; then load or map, or, of a plain file, pieces at
+ * offsets within its size. On failure of any but begin *file is still to be closed. */
+pl_status pl_file_begin(pl_file *file, const char *path, pl_error *err);
+pl_status pl_file_load(pl_file *file, size_t limit, pl_error *err);
+pl_status pl_file_map(pl_file *file, pl_error *err); /* a plain file */
+pl_status pl_file_piece(const pl_file *file, uint64_t offset, void *to, size_t size, pl_error *err);
+
+/* For tests: milliseconds to wait for a pipe's writer to come (1,000) and for what it writes
+ * (10,000). Per thread. */
+void pl_file_patience(int writer_ms, int data_ms);
 
 #endif

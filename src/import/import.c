@@ -119,14 +119,33 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
     return pl_fail(err, PL_INPUT, name, (int64_t)at, "%s; this is none of them", expected);
 }
 
+/* What is read whole counts against the limit of the rest. */
+static pl_status import_whole(pl_imported *out, pl_file *file, const char *path,
+                              pl_model_settings settings, pl_error *err) {
+    size_t limit = settings.memory_limit ? settings.memory_limit : SIZE_MAX;
+    pl_status status =
+        settings.map && file->plain ? pl_file_map(file, err) : pl_file_load(file, limit, err);
+    if (status != PL_OK) return status;
+    if (settings.memory_limit && !file->mapped) settings.memory_limit -= file->size;
+    return pl_import_memory(out, file->bytes, file->size, path, &settings, err);
+}
+
 pl_status pl_import_file(pl_imported *out, const char *path, const pl_model_settings *settings,
                          pl_error *err) {
     *out = (pl_imported){0};
+    pl_model_settings used;
+    pl_model_settings_default(&used);
+    if (settings) used = *settings;
     pl_file file;
-    pl_status status =
-        pl_file_open(&file, path, settings ? settings->memory_limit : (size_t)4 << 30, err);
+    unsigned char head[4];
+    pl_status status = pl_file_begin(&file, path, err);
     if (status != PL_OK) return status;
-    status = pl_import_memory(out, file.bytes, file.size, path, settings, err);
+    bool pieces = file.plain && !used.map && file.size >= sizeof head;
+    if (pieces) status = pl_file_piece(&file, 0, head, sizeof head, err);
+    if (status == PL_OK && pieces && pl_zip_is(head, sizeof head))
+        status = pl_import_pt2_file(&out->graph, &file, path, &used, err);
+    else if (status == PL_OK)
+        status = import_whole(out, &file, path, used, err);
     pl_file_close(&file);
     return status;
 }

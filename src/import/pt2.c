@@ -611,31 +611,26 @@ static int member_rank(const pl_zip_member *m) {
     return ends_with(m, "serialized_exported_program.json");
 }
 
-pl_status pl_import_pt2(pl_graph **out, const void *bytes, size_t size, const char *name,
-                        const pl_model_settings *settings, pl_error *err) {
-    *out = NULL;
-    pl_model_settings s = settings_or_default(settings);
-    pl_zip zip;
-    pl_status status = pl_zip_open(&zip, bytes, size, name, err);
-    if (status != PL_OK) return status;
-    int64_t directory = (int64_t)zip.at;
+/* scratch is freed here, and holds what is read of the archive. */
+static pl_status import_zip(pl_graph **out, pl_zip *zip, const char *name,
+                            const pl_model_settings *settings, pl_arena *scratch, pl_error *err) {
+    int64_t directory = (int64_t)zip->at;
     pl_zip_member best = {0}, member;
     int best_rank = 0;
+    pl_status status = PL_OK;
     for (bool found = true;;) {
-        status = pl_zip_next(&zip, &member, &found, err);
-        if (status != PL_OK) return status;
-        if (!found) break;
+        status = pl_zip_next(zip, &member, &found, err);
+        if (status != PL_OK || !found) break;
         int rank = member_rank(&member);
         if (rank > best_rank) {
             best = member;
             best_rank = rank;
         }
     }
-    if (best_rank == 0)
-        return pl_fail(err, PL_INPUT, name, directory,
-                       "expected models/model.json or serialized_exported_program.json in the "
-                       "archive: a file that "
-                       "torch.export.save wrote");
+    if (status == PL_OK && best_rank == 0)
+        status = pl_fail(err, PL_INPUT, name, directory,
+                         "expected models/model.json or serialized_exported_program.json in the "
+                         "archive: a file that torch.export.save wrote");
     char where[sizeof err->where];
     snprintf(where, sizeof where, "%s:%.*s", name,
              (int)(best.name_length < 200 ? best.name_length : 200), best.name);
@@ -643,12 +638,36 @@ pl_status pl_import_pt2(pl_graph **out, const void *bytes, size_t size, const ch
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
     const void *json;
     size_t json_size;
+    if (status == PL_OK)
+        status = pl_zip_read(zip, &best, scratch, settings->memory_limit, where, &json, &json_size,
+                             err);
+    if (status == PL_OK)
+        return import_json(out, json, json_size, name, where, settings, scratch, err);
+    pl_arena_free(&scratch);
+    return status;
+}
+
+static pl_status open_and_import(pl_graph **out, const void *bytes, size_t size,
+                                 const pl_file *file, const char *name,
+                                 const pl_model_settings *settings, pl_error *err) {
+    *out = NULL;
+    pl_model_settings s = settings_or_default(settings);
     pl_arena *scratch = pl_arena_new(s.memory_limit);
-    if (!scratch) return pl_fail(err, PL_MISSING, where, -1, "out of memory");
-    status = pl_zip_read(&zip, &best, scratch, s.memory_limit, where, &json, &json_size, err);
-    if (status != PL_OK) {
-        pl_arena_free(&scratch);
-        return status;
-    }
-    return import_json(out, json, json_size, name, where, &s, scratch, err);
+    if (!scratch) return pl_fail(err, PL_MISSING, name, -1, "out of memory");
+    pl_zip zip;
+    pl_status status = file ? pl_zip_open_file(&zip, file, scratch, name, err)
+                            : pl_zip_open(&zip, bytes, size, name, err);
+    if (status == PL_OK) return import_zip(out, &zip, name, &s, scratch, err);
+    pl_arena_free(&scratch);
+    return status;
+}
+
+pl_status pl_import_pt2(pl_graph **out, const void *bytes, size_t size, const char *name,
+                        const pl_model_settings *settings, pl_error *err) {
+    return open_and_import(out, bytes, size, NULL, name, settings, err);
+}
+
+pl_status pl_import_pt2_file(pl_graph **out, const pl_file *file, const char *name,
+                             const pl_model_settings *settings, pl_error *err) {
+    return open_and_import(out, NULL, 0, file, name, settings, err);
 }

@@ -7,12 +7,16 @@
 #ifndef PL_IMPORT_PT2_H
 #define PL_IMPORT_PT2_H
 
+#include "core/file.h"
 #include "graph/graph.h"
 
 /* bytes: an archive; not needed after the call. name: the file, for messages; the graph's name is
  * its last part without the ending. settings: NULL for defaults. On failure *out is NULL. */
 pl_status pl_import_pt2(pl_graph **out, const void *bytes, size_t size, const char *name,
                         const pl_model_settings *settings, pl_error *err);
+/* The same of a plain file, of which the directory and the model alone are read. */
+pl_status pl_import_pt2_file(pl_graph **out, const pl_file *file, const char *name,
+                             const pl_model_settings *settings, pl_error *err);
 /* The same for a model.json alone. */
 pl_status pl_import_pt2_json(pl_graph **out, const void *bytes, size_t size, const char *name,
                              const pl_model_settings *settings, pl_error *err);

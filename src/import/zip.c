@@ -40,40 +40,74 @@ static bool within(uint64_t offset, uint64_t length, uint64_t size) {
     return offset <= size && length <= size - offset;
 }
 
-pl_status pl_zip_open(pl_zip *zip, const void *bytes, size_t size, const char *where,
-                      pl_error *err) {
-    *zip = (pl_zip){.bytes = bytes, .size = size, .where = where};
-    /* the end record stands last, before a comment of at most 64 KiB */
-    size_t least = size > END_SIZE + 0xffff ? size - END_SIZE - 0xffff : 0, at = size;
+/* length bytes at offset, which lie within the archive: in place, or read. NULL: *status says why.
+ */
+static const unsigned char *piece(const pl_zip *zip, pl_arena *arena, uint64_t offset,
+                                  uint64_t length, pl_status *status, pl_error *err) {
+    if (zip->bytes) return zip->bytes + offset;
+    unsigned char *to = length < SIZE_MAX ? pl_arena_alloc(arena, (size_t)length) : NULL;
+    *status = to ? pl_file_piece(zip->file, offset, to, (size_t)length, err)
+                 : pl_fail(err, PL_MISSING, zip->where, (int64_t)offset,
+                           "out of memory, or over the limit set for it");
+    return *status == PL_OK ? to : NULL;
+}
+
+static pl_status open_zip(pl_zip *zip, pl_error *err) {
+    /* the end record stands last, before a comment of at most 64 KiB; a zip64 locator before it */
+    enum { MOST = LOCATOR_SIZE + END_SIZE + 0xffff };
+    const char *where = zip->where;
+    size_t size = zip->size, tail = size < MOST ? size : MOST, from = size - tail;
+    pl_status status = PL_OK;
+    const unsigned char *bytes = piece(zip, zip->arena, from, tail, &status, err);
+    if (!bytes) return status;
+    size_t least = tail > END_SIZE + 0xffff ? tail - END_SIZE - 0xffff : 0, at = tail;
     bool found = false;
-    if (size >= END_SIZE) {
-        for (at = size - END_SIZE + 1; at > least && !found;) {
+    if (tail >= END_SIZE) {
+        for (at = tail - END_SIZE + 1; at > least && !found;) {
             at--;
-            found = u32(zip->bytes + at) == SIGNATURE_END &&
-                    u16(zip->bytes + at + 20) <= size - at - END_SIZE;
+            found =
+                u32(bytes + at) == SIGNATURE_END && u16(bytes + at + 20) <= tail - at - END_SIZE;
         }
     }
     if (!found)
         return pl_fail(err, PL_INPUT, where, (int64_t)size,
                        "expected the zip archive's end record; the file seems to be cut short");
-    const unsigned char *end = zip->bytes + at;
+    const unsigned char *end = bytes + at;
     uint64_t count = u16(end + 10), length = u32(end + 12), offset = u32(end + 16);
     if (at >= LOCATOR_SIZE && u32(end - LOCATOR_SIZE) == SIGNATURE_LOCATOR) {
         uint64_t end64 = u64(end - LOCATOR_SIZE + 8);
-        if (!within(end64, END64_SIZE, at) || u32(zip->bytes + end64) != SIGNATURE_END64)
-            return pl_fail(err, PL_INPUT, where, (int64_t)(at - LOCATOR_SIZE + 8),
+        const unsigned char *record = NULL;
+        if (within(end64, END64_SIZE, from + at)) {
+            record = piece(zip, zip->arena, end64, END64_SIZE, &status, err);
+            if (!record) return status;
+        }
+        if (!record || u32(record) != SIGNATURE_END64)
+            return pl_fail(err, PL_INPUT, where, (int64_t)(from + at - LOCATOR_SIZE + 8),
                            "expected the place of the zip64 end record");
-        count = u64(zip->bytes + end64 + 32);
-        length = u64(zip->bytes + end64 + 40);
-        offset = u64(zip->bytes + end64 + 48);
+        count = u64(record + 32);
+        length = u64(record + 40);
+        offset = u64(record + 48);
     }
-    if (!within(offset, length, at))
-        return pl_fail(err, PL_INPUT, where, (int64_t)at,
+    if (!within(offset, length, from + at))
+        return pl_fail(err, PL_INPUT, where, (int64_t)(from + at),
                        "expected the central directory within the file");
-    zip->at = (size_t)offset;
+    zip->directory = piece(zip, zip->arena, offset, length, &status, err);
+    zip->begin = zip->at = (size_t)offset;
     zip->end = (size_t)(offset + length);
     zip->left = count;
-    return PL_OK;
+    return status;
+}
+
+pl_status pl_zip_open(pl_zip *zip, const void *bytes, size_t size, const char *where,
+                      pl_error *err) {
+    *zip = (pl_zip){.bytes = bytes, .size = size, .where = where};
+    return open_zip(zip, err);
+}
+
+pl_status pl_zip_open_file(pl_zip *zip, const pl_file *file, pl_arena *arena, const char *where,
+                           pl_error *err) {
+    *zip = (pl_zip){.file = file, .arena = arena, .size = file->size, .where = where};
+    return open_zip(zip, err);
 }
 
 /* The 64-bit numbers of the extra field, in the order of those that did not fit above. */
@@ -105,7 +139,7 @@ static bool read_zip64(pl_zip_member *m, const unsigned char *extra, size_t leng
 pl_status pl_zip_next(pl_zip *zip, pl_zip_member *member, bool *found, pl_error *err) {
     *found = false;
     if (zip->left == 0) return PL_OK;
-    const unsigned char *at = zip->bytes + zip->at;
+    const unsigned char *at = zip->directory + (zip->at - zip->begin);
     size_t room = zip->end - zip->at;
     if (room < ENTRY_SIZE || u32(at) != SIGNATURE_ENTRY)
         return pl_fail(err, PL_INPUT, zip->where, (int64_t)zip->at,
@@ -175,11 +209,15 @@ pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *
     if (member->method != 0 && member->method != Z_DEFLATED)
         return pl_fail(err, PL_INPUT, where, entry,
                        "expected a stored or deflated member, not zip method %u", member->method);
-    if (!within(member->header, LOCAL_SIZE, zip->size) ||
-        u32(zip->bytes + member->header) != SIGNATURE_LOCAL)
+    pl_status status = PL_OK;
+    const unsigned char *local = NULL;
+    if (within(member->header, LOCAL_SIZE, zip->size)) {
+        local = piece(zip, arena, member->header, LOCAL_SIZE, &status, err);
+        if (!local) return status;
+    }
+    if (!local || u32(local) != SIGNATURE_LOCAL)
         return pl_fail(err, PL_INPUT, where, entry,
                        "expected the member's local header where the directory says");
-    const unsigned char *local = zip->bytes + member->header;
     uint64_t start = member->header + LOCAL_SIZE + u16(local + 26) + u16(local + 28);
     if (!within(start, member->packed, zip->size))
         return pl_fail(err, PL_INPUT, where, entry,
@@ -189,21 +227,25 @@ pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *
         return pl_fail(err, PL_INPUT, where, entry,
                        "expected at most %llu bytes (the memory limit), not %llu",
                        (unsigned long long)limit, (unsigned long long)member->size);
-    const unsigned char *data = zip->bytes + start;
-    if (member->method == 0) {
-        if (member->packed != member->size)
-            return pl_fail(err, PL_INPUT, where, entry,
-                           "expected a stored member to have one size, not two");
-    } else {
-        /* deflate's best is 258 bytes for 2 bits; what claims more lies */
-        if (member->size / 1032 > member->packed)
-            return pl_fail(err, PL_INPUT, where, entry,
-                           "expected at most 1032 times the packed size, not %llu bytes",
-                           (unsigned long long)member->size);
+    if (member->method == 0 && member->packed != member->size)
+        return pl_fail(err, PL_INPUT, where, entry,
+                       "expected a stored member to have one size, not two");
+    if (member->method != 0 && member->size > PL_ZIP_ROOM &&
+        member->size / PL_ZIP_RATIO >= member->packed)
+        return pl_fail(err, PL_INPUT, where, entry,
+                       "expected at most %d times the packed size, not %llu bytes of %llu",
+                       PL_ZIP_RATIO, (unsigned long long)member->size,
+                       (unsigned long long)member->packed);
+    const unsigned char *data = piece(zip, arena, start, member->packed, &status, err);
+    if (!data) return status;
+    if (member->method != 0) {
+        /* Memory is taken by the directory's word, and touched as far as the data go: the two
+           bounds above keep that word small. */
         unsigned char *to = pl_arena_array(arena, (size_t)member->size, 1);
-        if (!to) return pl_fail(err, PL_MISSING, where, -1, "out of memory");
-        pl_status status =
-            inflate_member(data, member->packed, to, member->size, where, (int64_t)start, err);
+        if (!to)
+            return pl_fail(err, PL_MISSING, where, entry,
+                           "out of memory, or over the limit set for it");
+        status = inflate_member(data, member->packed, to, member->size, where, (int64_t)start, err);
         if (status != PL_OK) return status;
         data = to;
     }
