@@ -33,7 +33,7 @@ bool pl_json_fail(pl_json *json, const char *expected) {
 /* 0 at the end: no JSON token starts with NUL, so callers need no second check. */
 static inline char next_char(pl_json *json) {
     const char *at = json->at, *end = json->end;
-    if (at<end && * at> ' ') return *at;
+    if (at < end && ' ' < *at) return *at;
     while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) at++;
     json->at = at;
     return at < end ? *at : '\0';
