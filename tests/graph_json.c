@@ -76,6 +76,20 @@ static void comes_back_as_it_was(void) {
     CHECK(tried >= 5);
 }
 
+#define TENSOR(role, sizes)                                                                        \
+    "{\"role\": \"" role "\", \"path\": \"w\", \"dtype\": \"float32\", \"requires_grad\": true, "  \
+    "\"sizes\": " sizes "}"
+/* A linear layer: y = x w^T. */
+#define GRAPH(x, w, y)                                                                             \
+    "{\"plimsoll_graph\": 1, \"symbols\": [{\"name\": \"s0\", \"role\": \"batch\"}], "             \
+    "\"tensors\": [" TENSOR("input", x) "," TENSOR(                                                \
+        "parameter", w) ","                                                                        \
+                        "{\"dtype\": \"float32\", \"sizes\": " y                                   \
+                        "}], \"nodes\": [{\"target\": \"aten.linear.default\", "                   \
+                        "\"args\": [[\"input\", \"tensor\", 0], [\"weight\", \"tensor\", 1]], "    \
+                        "\"outputs\": [2]}], "                                                     \
+                        "\"inputs\": [0], \"outputs\": [2]}"
+
 static void what_is_wrong_is_told(void) {
     static const struct {
         const char *text, *message;
@@ -98,6 +112,21 @@ static void what_is_wrong_is_told(void) {
         {"{\"plimsoll_graph\": 1, \"mutations\": [[0]]}", "new value"},
         {"{\"plimsoll_graph\": 1, \"tensors\": [{\"tied\": 5}]}", "tied"},
         {"{\"plimsoll_graph\": 1, \"tensors\": [", "expected"},
+        /* sizes that were believed */
+        {"{\"plimsoll_graph\": 1, \"symbols\": [{\"name\": \"s0\", \"hint\": 8}], "
+         "\"tensors\": [{\"dtype\": \"float32\", \"sizes\": [[4, \"s0\"]]}]}",
+         "size that its expression gives"},
+        {"{\"plimsoll_graph\": 1, \"symbols\": [{\"name\": \"s0\", \"hint\": 8, \"most\": 4}]}",
+         "hint within the symbol's range"},
+        {"{\"plimsoll_graph\": 1, \"symbols\": [{\"name\": \"s0\"}, {\"name\": \"s0\"}]}",
+         "a name of its own"},
+        {"{\"plimsoll_graph\": 1, \"tensors\": [" TENSOR(
+             "parameter", "[4, 4]") ", {\"role\": "
+                                    "\"parameter\", \"path\": \"v\", \"dtype\": \"float32\", "
+                                    "\"sizes\": [400, 4], \"tied\": 0}]}",
+         "tensor 1 is tied to tensor 0, of another size or type: [400, 4], [4, 4]"},
+        {GRAPH("[8, 4]", "[4, 5]", "[8, 4]"), "sizes do not go together"},
+        {GRAPH("[8, 4]", "[4, 4]", "[8, 5]"), "node 0 (aten.linear.default): its tensors' sizes"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pl_model *model = NULL;
@@ -110,6 +139,54 @@ static void what_is_wrong_is_told(void) {
         if (!strstr(err.message, rows[i].message)) printf("    %zu: %s\n", i, err.message);
         CHECK(strstr(err.message, rows[i].message) != NULL);
     }
+}
+
+/* A symbol without a hint may be meant: sizes are guessed, reported, and the interval is wider. */
+static void a_symbol_without_a_hint_is_reported(void) {
+    static const char *const texts[] = {
+        GRAPH("[[8, \"s0\"], 4]", "[4, 4]", "[[8, \"s0\"], 4]"),
+        GRAPH("[8, 4]", "[4, 4]", "[8, 4]"),
+    };
+    for (int i = 0; i < 2; i++) {
+        pl_model *model = NULL;
+        pl_report *report = NULL;
+        pl_error err = {0};
+        pl_job job;
+        pl_job_default(&job);
+        job.loss = PL_LOSS_MSE;
+        CHECK_INT(pl_model_open_memory(&model, texts[i], strlen(texts[i]), "g", NULL, &err), PL_OK);
+        if (model) CHECK_INT(pl_estimate(&report, model, &job, &err), PL_OK);
+        CHECK_STR(err.message, "");
+        bool reported = false;
+        for (size_t k = 0; report && k < report->warning_count; k++)
+            reported |= strstr(report->warnings[k], "no hint") != NULL;
+        CHECK(reported);
+        if (report) CHECK((double)report->low_bytes < 0.92 * (double)report->peak_bytes);
+        pl_report_close(&report);
+        pl_model_close(&model);
+    }
+}
+
+/* Each of 200,000 symbols is looked up once: minutes, were it done by going through the others. */
+static void many_symbols(void) {
+    enum { COUNT = 200000 };
+    char *text = malloc((size_t)COUNT * 100 + 1000);
+    if (!text) return;
+    size_t at = (size_t)sprintf(text, "{\"plimsoll_graph\": 1, \"symbols\": [");
+    for (int i = 0; i < COUNT; i++)
+        at += (size_t)sprintf(text + at, "%s{\"name\": \"s%d\", \"hint\": 4}", i ? "," : "", i);
+    at += (size_t)sprintf(text + at, "], \"tensors\": [");
+    for (int i = 0; i < COUNT; i++)
+        at += (size_t)sprintf(text + at, "%s{\"dtype\": \"float32\", \"sizes\": [[4, \"s%d\"]]}",
+                              i ? "," : "", i);
+    at += (size_t)sprintf(text + at, "]}");
+    pl_graph *graph = NULL;
+    pl_error err = {0};
+    CHECK_INT(pl_import_graph_json(&graph, text, at, "g", NULL, &err), PL_OK);
+    CHECK_STR(err.message, "");
+    if (graph) CHECK_INT(graph->expr_count, COUNT);
+    pl_graph_close(&graph);
+    free(text);
 }
 
 /* Every byte cut off, and some changed: a sound graph or a failure that is told. */
@@ -159,6 +236,8 @@ int main(int argc, char **argv) {
     folder = argc > 1 ? argv[1] : "tests/data/graphs";
     RUN(comes_back_as_it_was);
     RUN(what_is_wrong_is_told);
+    RUN(a_symbol_without_a_hint_is_reported);
+    RUN(many_symbols);
     RUN(damage_is_told);
     return check_done();
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/expr.h"
+#include "import/graph_check.h"
 #include "import/json.h"
 #include "import/names.h"
 
@@ -24,6 +25,9 @@ typedef struct reader {
     list symbols, modules, tensors, nodes, inputs, outputs, mutations, exprs, notes;
     list numbers, numbered; /* int64_t and pl_expr * of the list of sizes being read */
     list args;
+    pl_names names; /* of symbols: their numbers */
+    list hints;     /* int64_t: of symbols */
+    bool open;      /* one of them has none */
     char message[200];
     bool no_memory;
     int64_t version;
@@ -104,12 +108,18 @@ static bool read_dtype(reader *r, pl_dtype *out) {
 
 static int32_t symbol_number(void *context, const char *name, size_t length) {
     reader *r = context;
-    const pl_symbol *symbols = r->symbols.items;
-    for (size_t i = 0; i < r->symbols.count; i++)
-        if (strlen(symbols[i].name) == length && memcmp(symbols[i].name, name, length) == 0)
-            return (int32_t)i;
+    int32_t entry = pl_names_find(&r->names, name, length, 0);
+    if (entry >= 0) return r->names.entries[entry].value;
     fail(r, "symbols of the list of symbols, which comes first");
     return 0;
+}
+
+/* Whether the expression gives this size; true where a symbol has no hint, or it cannot be known.
+ */
+static bool gives(const reader *r, const pl_expr *expr, int64_t value) {
+    int64_t found;
+    const char *failure;
+    return r->open || !pl_expr_value(expr, r->hints.items, &found, &failure) || found == value;
 }
 
 /* 12, or [12, "4*s0"]. *expr NULL: a number. */
@@ -125,7 +135,8 @@ static bool read_size(reader *r, int64_t *value, const pl_expr **expr) {
     for (size_t i = r->exprs.count;
          i-- > 0 && r->exprs.count - i < 16;) /* neighbours repeat them */
         if (strcmp(pl_expr_text(known[i]), text) == 0) *expr = known[i];
-    if (*expr) return true;
+    static const char mismatch[] = "the size that its expression gives with the symbols' hints";
+    if (*expr) return gives(r, *expr, *value) || pl_json_fail_at(&r->json, at, mismatch);
     const char *failure = NULL;
     size_t position = 0;
     pl_expr *made = pl_expr_parse(r->arena, text, strlen(text), (int32_t)r->exprs.count,
@@ -134,7 +145,8 @@ static bool read_size(reader *r, int64_t *value, const pl_expr **expr) {
     const pl_expr **place = add(r, &r->exprs, sizeof *place);
     if (!place) return false;
     *place = *expr = made;
-    return !r->json.failure;
+    if (r->json.failure) return false;
+    return gives(r, made, *value) || pl_json_fail_at(&r->json, at, mismatch);
 }
 
 /* A list of sizes; *exprs stays NULL where none has an expression. */
@@ -175,11 +187,23 @@ static bool read_symbol(reader *r) {
         else
             pl_json_skip(&r->json);
     }
-    if (!r->json.failure && s.least > s.most)
-        return pl_json_fail_at(&r->json, at, "a range that is not empty");
-    pl_symbol *place = r->json.failure ? NULL : add(r, &r->symbols, sizeof *place);
-    if (place) *place = s;
-    return place != NULL;
+    if (r->json.failure) return false;
+    if (s.least > s.most) return pl_json_fail_at(&r->json, at, "a range that is not empty");
+    if (s.hint < 0) s.hint = PL_UNKNOWN;
+    if (s.hint >= 0 && (s.hint < s.least || s.hint > s.most))
+        return pl_json_fail_at(&r->json, at, "a hint within the symbol's range");
+    int32_t entry = pl_names_get(&r->names, s.name, strlen(s.name), 0);
+    if (entry < 0) return no_memory(r);
+    if (r->names.entries[entry].value >= 0)
+        return pl_json_fail_at(&r->json, at, "a symbol with a name of its own");
+    r->names.entries[entry].value = (int32_t)r->symbols.count;
+    pl_symbol *place = add(r, &r->symbols, sizeof *place);
+    int64_t *hint = add(r, &r->hints, sizeof *hint);
+    if (!place || !hint) return false;
+    *place = s;
+    *hint = s.hint;
+    r->open |= s.hint < 0;
+    return true;
 }
 
 static bool read_module(reader *r) {
@@ -445,6 +469,16 @@ static bool read_all(reader *r) {
     return pl_json_end(&r->json);
 }
 
+/* A size that the file leaves open is guessed, as the reader of .pt2 does: reported, with a wider
+ * interval. A graph that is read anew already says so. */
+static bool note_open(reader *r) {
+    if (!r->open || r->graph->guessed) return true;
+    const char **note = add(r, &r->notes, sizeof *note);
+    if (note) *note = "a symbol of the graph has no hint: sizes that hang on it are guessed";
+    r->graph->guessed = true;
+    return note != NULL;
+}
+
 static bool wrong(reader *r, const char *what, int32_t node) {
     snprintf(r->message, sizeof r->message, "%s (node %d)", what, node);
     return false;
@@ -516,7 +550,7 @@ pl_status pl_import_graph_json(pl_graph **out, const char *bytes, size_t size, c
     g->arena = arena;
     g->name = g->torch_version = "";
     pl_json_open(&r.json, bytes, size, settings->depth_limit);
-    bool good = read_all(&r);
+    bool good = pl_names_open(&r.names, arena, 16) && read_all(&r) && note_open(&r);
     if (good) {
         g->tensors = kept(&r, &r.tensors, sizeof *g->tensors);
         g->nodes = kept(&r, &r.nodes, sizeof *g->nodes);
@@ -536,10 +570,10 @@ pl_status pl_import_graph_json(pl_graph **out, const char *bytes, size_t size, c
         g->output_count = (int32_t)r.outputs.count;
         g->mutation_count = (int32_t)r.mutations.count;
         g->expr_count = (int32_t)r.exprs.count;
-        good = !r.no_memory && check(&r);
+        good = !r.no_memory && check(&r) && pl_graph_sizes_match(g, r.message, sizeof r.message);
     }
     pl_status status = PL_OK;
-    if (r.no_memory)
+    if (r.no_memory || !r.names.slots)
         status = pl_fail(err, PL_MISSING, name, -1, "out of memory, or past the limit set for it");
     else if (r.json.failure)
         status = pl_fail(err, PL_INPUT, name, r.json.failure_at, "expected %s", r.json.failure);

@@ -9,15 +9,18 @@ static uint64_t load(const char *bytes, size_t count) {
     return word;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
+/* Both halves of a product with a number that the file's author does not know: what two words make
+ * of it differs by table, so that no words can be prepared that collide in all of them. */
+static uint64_t mix(uint64_t hash, uint64_t word, uint64_t secret) {
+    __extension__ typedef unsigned __int128 wide;
+    wide product = (wide)(hash ^ word) * secret;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 static uint64_t hash_of(const pl_names *names, const char *bytes, size_t length, uint64_t space) {
-    uint64_t hash = mix(names->seed, space ^ (uint64_t)length << 40);
-    for (; length >= 8; bytes += 8, length -= 8) hash = mix(hash, load(bytes, 8));
-    if (length) hash = mix(hash, load(bytes, length));
+    uint64_t hash = mix(names->seed, space ^ (uint64_t)length << 40, names->seed);
+    for (; length >= 8; bytes += 8, length -= 8) hash = mix(hash, load(bytes, 8), names->seed);
+    if (length) hash = mix(hash, load(bytes, length), names->seed);
     return hash ^ hash >> 29;
 }
 
@@ -36,7 +39,9 @@ static bool grow(pl_names *names, size_t count) {
 
 bool pl_names_open(pl_names *names, pl_arena *arena, size_t expected) {
     *names = (pl_names){.arena = arena};
-    names->seed = mix((uint64_t)(uintptr_t)arena, UINT64_C(0x243f6a8885a308d3));
+    names->seed = mix((uint64_t)(uintptr_t)arena, UINT64_C(0x243f6a8885a308d3),
+                      UINT64_C(0x9e3779b97f4a7c15)) |
+                  1;
     size_t slots = 256;
     while (slots < expected * 2 && slots < (size_t)1 << 30) slots *= 2;
     names->entries = pl_arena_grow(arena, NULL, &names->capacity, expected, sizeof *names->entries);
