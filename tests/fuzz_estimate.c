@@ -152,20 +152,19 @@ static const char *one_of(const char *(*name)(size_t)) {
 }
 
 static bool simulate_once(const pl_graph *g) {
-    pl_training training = {.precision = (pl_precision)below(7),
-                            .optimizer = one_of(pl_optimizer_name),
-                            .loss = (pl_loss)below(5),
-                            .checkpoint = below(3) == 0,
-                            .channels_last = below(4) == 0,
-                            .cudnn_benchmark = below(4) == 0,
-                            .accumulate = 1 + (int)below(2),
-                            .steps = 3,
-                            .parallel = below(4)   ? PL_ALONE
-                                        : below(2) ? PL_DDP
-                                                   : PL_FSDP2,
-                            .world = 1 + (int)below(8),
-                            .stage = 2 + (int)below(2),
-                            .parallel_mixed = below(2)};
+    pl_job job = {.precision = (pl_precision)below(7),
+                  .optimizer = one_of(pl_optimizer_name),
+                  .loss = (pl_loss)below(5),
+                  .checkpoint = below(3) == 0,
+                  .channels_last = below(4) == 0,
+                  .cudnn_benchmark = below(4) == 0,
+                  .accumulate = 1 + (int)below(2),
+                  .parallel = below(4)   ? PL_ALONE
+                              : below(2) ? PL_DDP
+                                         : PL_FSDP2,
+                  .world = 1 + (int)below(8),
+                  .stage = 2 + (int)below(2),
+                  .parallel_mixed = below(2)};
     size_t cards = 0;
     while (pl_gpu_at(cards)) cards++;
     const pl_gpu *gpu = pl_gpu_at(below(cards));
@@ -177,7 +176,8 @@ static bool simulate_once(const pl_graph *g) {
     pl_error err = {0};
     pl_tape *tape = NULL;
     pl_simulation s;
-    pl_status status = pl_tape_train(&tape, g, &training, &device, (size_t)256 << 20, &err);
+    pl_status status =
+        pl_tape_train(&tape, g, &job, PL_TAPE_STEPS, &device, (size_t)256 << 20, &err);
     if (status == PL_OK) {
         pl_overhead(gpu, tape);
         status = pl_simulate(&s, tape, g, &settings, false, NULL, &err);

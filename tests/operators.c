@@ -180,17 +180,15 @@ static const pl_tape_device device = {.cc_major = 9,
                                       .rnn = no_rnn,
                                       .attention = no_attention};
 
-static const pl_training plain = {.precision = PL_FP32,
-                                  .optimizer = "sgd",
-                                  .loss = PL_LOSS_OWN,
-                                  .accumulate = 1,
-                                  .steps = 2,
-                                  .world = 1};
+enum { STEPS = 2 };
 
-static pl_tape *train(const built *b, const pl_training *how) {
+static const pl_job plain = {
+    .precision = PL_FP32, .optimizer = "sgd", .loss = PL_LOSS_OWN, .accumulate = 1, .world = 1};
+
+static pl_tape *train(const built *b, const pl_job *how) {
     pl_tape *tape = NULL;
     pl_error error = {0};
-    if (pl_tape_train(&tape, &b->graph, how, &device, (size_t)64 << 20, &error) != PL_OK) {
+    if (pl_tape_train(&tape, &b->graph, how, STEPS, &device, (size_t)64 << 20, &error) != PL_OK) {
         printf("    %s\n", error.message);
         check_say(__FILE__, __LINE__, "pl_tape_train failed");
     }
@@ -261,7 +259,7 @@ static int64_t peak(const pl_tape *tape, span s) {
     return most;
 }
 
-static int64_t kept_after_forward(const built *b, const pl_training *how) {
+static int64_t kept_after_forward(const built *b, const pl_job *how) {
     pl_tape *tape = train(b, how);
     if (!tape) return -1;
     int64_t bytes = alive(tape, phase_of(tape, PL_PHASE_FORWARD, 1).end, PL_ACTIVATIONS);
@@ -661,7 +659,7 @@ static void check_loss(const char *target, pl_precision precision, const char *f
     with(node, "target", y);
     b->results[0] = gives(b, node, PL_DT_F32, 0, NULL);
     b->graph.output_count = 1;
-    pl_training how = plain;
+    pl_job how = plain;
     how.precision = precision;
     CHECK_EVENTS(b, &how, PL_PHASE_FORWARD, 1, true, forward);
     CHECK_EVENTS(b, &how, PL_PHASE_BACKWARD, 1, false, backward);
@@ -710,7 +708,7 @@ static void autocast_caches_weights(void) {
     built *b = new_graph();
     int32_t x = INPUT(b, 16, 64), w = PARAMETER(b, 64, 64);
     finish(b, linear(b, linear(b, x, w, -1), w, -1));
-    pl_training how = plain;
+    pl_job how = plain;
     how.precision = PL_AMP_BF16;
     pl_tape *tape = train(b, &how);
     if (tape) {
@@ -745,7 +743,7 @@ static built *two_blocks(void) {
  * again backward. */
 static void checkpointed_blocks_keep_their_input(void) {
     built *b = two_blocks();
-    pl_training how = plain;
+    pl_job how = plain;
     CHECK_INT(kept_after_forward(b, &how), 4 * 16384 + 4);
     how.checkpoint = true;
     CHECK_INT(kept_after_forward(b, &how), 16384 + 4); /* of the node after the block */
@@ -765,7 +763,7 @@ static void accumulated_gradients(void) {
     built *b = new_graph();
     int32_t x = INPUT(b, 16, 64), w = PARAMETER(b, 64, 64);
     finish(b, linear(b, x, w, -1));
-    pl_training how = plain;
+    pl_job how = plain;
     how.accumulate = 2;
     pl_tape *tape = train(b, &how);
     if (tape) {
@@ -820,7 +818,7 @@ static void optimizers_keep_and_take(void) {
     }
     finish(b, y);
     for (size_t i = 0; i < sizeof optimizer_rows / sizeof *optimizer_rows; i++) {
-        pl_training how = plain;
+        pl_job how = plain;
         how.optimizer = optimizer_rows[i].name;
         how.precision = optimizer_rows[i].precision;
         pl_tape *tape = train(b, &how);
@@ -849,7 +847,7 @@ static void muon(void) {
     int32_t y = INPUT(b, 8, 1024);
     for (int i = 0; i < 3; i++) y = linear(b, y, PARAMETER(b, widths[i + 1], widths[i]), -1);
     finish(b, y);
-    pl_training how = plain;
+    pl_job how = plain;
     how.optimizer = "muon";
     pl_tape *tape = train(b, &how);
     if (tape) {
@@ -868,7 +866,7 @@ static void every_optimizer_runs(void) {
     const char *name;
     for (size_t i = 0; (name = pl_optimizer_name(i)); i++) {
         CHECK(pl_optimizer_find(name) != NULL && *pl_optimizer_find(name)->source);
-        pl_training how = plain;
+        pl_job how = plain;
         how.optimizer = name;
         pl_tape *tape = train(b, &how);
         CHECK(tape != NULL);
@@ -897,13 +895,128 @@ static void unknown_operators_are_named(void) {
     free(b);
 }
 
+/* ---- aliases ---- */
+
+/* What PyTorch 2.11 calls an alias (its documentation, and the aliases in
+ * torch/testing/_internal/common_methods_invocations.py) where the original has a row. */
+static const char *const aliases[][2] = {
+    {"aten.absolute.default", "aten.abs.default"},
+    {"aten.arccos.default", "aten.acos.default"},
+    {"aten.arccosh.default", "aten.acosh.default"},
+    {"aten.arcsin.default", "aten.asin.default"},
+    {"aten.arcsinh.default", "aten.asinh.default"},
+    {"aten.arctan.default", "aten.atan.default"},
+    {"aten.arctan2.default", "aten.atan2.default"},
+    {"aten.arctanh.default", "aten.atanh.default"},
+    {"aten.clip.default", "aten.clamp.default"},
+    {"aten.concat.default", "aten.cat.default"},
+    {"aten.concatenate.default", "aten.cat.default"},
+    {"aten.det.default", "aten.linalg_det.default"},
+    {"aten.divide.default", "aten.div.default"},
+    {"aten.fix.default", "aten.trunc.default"},
+    {"aten.ger.default", "aten.outer.default"},
+    {"aten.greater.default", "aten.gt.default"},
+    {"aten.greater_equal.default", "aten.ge.default"},
+    {"aten.inverse.default", "aten.linalg_inv.default"},
+    {"aten.less.default", "aten.lt.default"},
+    {"aten.less_equal.default", "aten.le.default"},
+    {"aten.linalg_diagonal.default", "aten.diagonal.default"},
+    {"aten.linalg_matmul.default", "aten.matmul.default"},
+    {"aten.mH.default", "aten.adjoint.default"},
+    {"aten.matrix_exp.default", "aten.linalg_matrix_exp.default"},
+    {"aten.max.other", "aten.maximum.default"},
+    {"aten.min.other", "aten.minimum.default"},
+    {"aten.moveaxis.default", "aten.movedim.default"},
+    {"aten.multiply.default", "aten.mul.default"},
+    {"aten.negative.default", "aten.neg.default"},
+    {"aten.not_equal.default", "aten.ne.default"},
+    {"aten.pinverse.default", "aten.linalg_pinv.default"},
+    {"aten.row_stack.default", "aten.vstack.default"},
+    {"aten.slogdet.default", "aten.linalg_slogdet.default"},
+    {"aten.special_digamma.default", "aten.digamma.default"},
+    {"aten.special_erf.default", "aten.erf.default"},
+    {"aten.special_erfc.default", "aten.erfc.default"},
+    {"aten.special_erfinv.default", "aten.erfinv.default"},
+    {"aten.special_exp2.default", "aten.exp2.default"},
+    {"aten.special_expit.default", "aten.sigmoid.default"},
+    {"aten.special_expm1.default", "aten.expm1.default"},
+    {"aten.special_gammaln.default", "aten.lgamma.default"},
+    {"aten.special_log1p.default", "aten.log1p.default"},
+    {"aten.special_log_softmax.default", "aten.log_softmax.default"},
+    {"aten.special_logit.default", "aten.logit.default"},
+    {"aten.special_logsumexp.default", "aten.logsumexp.default"},
+    {"aten.special_psi.default", "aten.digamma.default"},
+    {"aten.special_round.default", "aten.round.default"},
+    {"aten.special_sinc.default", "aten.sinc.default"},
+    {"aten.special_softmax.default", "aten.softmax.default"},
+    {"aten.special_xlogy.default", "aten.xlogy.default"},
+    {"aten.subtract.default", "aten.sub.default"},
+    {"aten.swapaxes.default", "aten.transpose.default"},
+    {"aten.swapdims.default", "aten.transpose.default"},
+    {"aten.trapz.default", "aten.trapezoid.default"},
+    {"aten.true_divide.default", "aten.div.default"},
+    {"aten.clip.Tensor", "aten.clamp.Tensor"},
+    {"aten.greater.Scalar", "aten.gt.Scalar"},
+    {"aten.subtract.Tensor", "aten.sub.Tensor"},
+};
+
+/* The events of three runs of w (a parameter) and x through the operator: in float32, under
+ * autocast, and what the optimizer sees. */
+static char *events_of(const char *target, bool in_place) {
+    char *all = calloc(3, MOST_TEXT);
+    if (!all) abort();
+    for (int mixed = 0; mixed < 2; mixed++) {
+        built *b = new_graph();
+        int32_t w = PARAMETER(b, 32, 256), x = INPUT(b, 32, 256);
+        if (in_place) w = unary(b, "aten.mul.Tensor", w);
+        finish(b, unary(b, "aten.relu.default", binary(b, target, w, x)));
+        pl_job how = plain;
+        if (mixed) how.precision = PL_AMP_BF16;
+        pl_tape *tape = train(b, &how);
+        if (tape) {
+            strcat(all, text_of(tape, phase_of(tape, PL_PHASE_FORWARD, 1), false));
+            strcat(all, "; ");
+            strncat(all, text_of(tape, phase_of(tape, PL_PHASE_BACKWARD, 1), false), MOST_TEXT / 2);
+            CHECK_INT(tape->unknown_count, 0);
+        }
+        pl_tape_close(&tape);
+        free(b);
+    }
+    return all;
+}
+
+static void aliases_are_what_they_name(void) {
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+        const pl_operator *row = pl_operator_find(aliases[i][0]);
+        CHECK(row && row == pl_operator_find(aliases[i][1]) && !row->same_as);
+        char *alias = events_of(aliases[i][0], false), *original = events_of(aliases[i][1], false);
+        CHECK_STR(alias, original);
+        CHECK(strlen(alias) > 20);
+        free(original);
+        free(alias);
+    }
+    /* in place, where the original has a row for that */
+    const char *const forms[][2] = {{"aten.absolute_.default", "aten.abs_.default"},
+                                    {"aten.clip_.default", "aten.clamp_.default"},
+                                    {"aten.subtract_.Tensor", "aten.sub_.Tensor"},
+                                    {"aten.swapdims_.default", "aten.transpose_.default"}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        CHECK(pl_operator_find(forms[i][0]) == pl_operator_find(forms[i][1]));
+        char *alias = events_of(forms[i][0], true), *original = events_of(forms[i][1], true);
+        CHECK_STR(alias, original);
+        free(original);
+        free(alias);
+    }
+}
+
 static void the_table_is_sound(void) {
     const pl_operator *before = NULL, *op;
     size_t count = 0;
     for (; (op = pl_operator_at(count)); before = op, count++) {
         int failures = check_failures_in_case;
         CHECK(!before || strcmp(before->name, op->name) < 0);
-        CHECK(op->source && *op->source);
+        CHECK(op->same_as ? !op->source && !op->run && !op->forward && !op->backward
+                          : op->source && *op->source);
         if (!op->run) {
             for (const char *c = op->forward ? op->forward : ""; *c; c++)
                 CHECK(strchr("otTbseimc=-123456789", *c));
@@ -920,7 +1033,9 @@ static void the_table_is_sound(void) {
         char target[128];
         snprintf(target, sizeof target, "aten.%s%s", op->name,
                  strchr(op->name, '.') ? "" : ".default");
-        CHECK(pl_operator_find(target) == op);
+        const pl_operator *found = pl_operator_find(target);
+        CHECK(op->same_as ? found && found != op && strcmp(found->name, op->same_as) == 0
+                          : found == op);
         if (check_failures_in_case != failures) printf("    of %s\n", op->name);
     }
     CHECK(count > 500);
@@ -951,6 +1066,7 @@ int main(int argc, char **argv) {
     RUN(muon);
     RUN(every_optimizer_runs);
     RUN(unknown_operators_are_named);
+    RUN(aliases_are_what_they_name);
     RUN(the_table_is_sound);
     return check_done();
 }

@@ -32,15 +32,16 @@ static int32_t linear(pl_builder *b, const char *name, int32_t x, int64_t out, b
 }
 
 /* The tape of three steps of the model, whose loss is mean squared error on x. */
-static pl_tape *train(pl_builder *b, int32_t x, const pl_training *how) {
+static pl_tape *train(pl_builder *b, int32_t x, const pl_job *how) {
     pl_build_output(b, x);
     pl_module_leave(b);
     pl_graph *g = NULL;
     pl_tape *tape = NULL;
     pl_error err = {0};
     pl_tape_device device = pl_tape_device_of(pl_gpu_find("h200"));
-    bool made = pl_builder_finish(&b, &g, &err) == PL_OK &&
-                pl_tape_train(&tape, g, how, &device, (size_t)64 << 20, &err) == PL_OK;
+    bool made =
+        pl_builder_finish(&b, &g, &err) == PL_OK &&
+        pl_tape_train(&tape, g, how, PL_TAPE_STEPS, &device, (size_t)64 << 20, &err) == PL_OK;
     CHECK(made);
     if (!made) printf("    %s\n", err.message);
     /* the records refer to names of the graph, which the tape does not own */
@@ -50,13 +51,12 @@ static pl_tape *train(pl_builder *b, int32_t x, const pl_training *how) {
     return tape;
 }
 
-static pl_training plain(pl_precision precision, const char *optimizer) {
-    return (pl_training){.precision = precision,
-                         .optimizer = optimizer,
-                         .loss = PL_LOSS_MSE,
-                         .accumulate = 1,
-                         .steps = 3,
-                         .world = 1};
+static pl_job plain(pl_precision precision, const char *optimizer) {
+    return (pl_job){.precision = precision,
+                    .optimizer = optimizer,
+                    .loss = PL_LOSS_MSE,
+                    .accumulate = 1,
+                    .world = 1};
 }
 
 /* The nth record of a kind in a phase; an empty one where there is none. */
@@ -88,7 +88,7 @@ static void a_linear_layer_is_products_and_a_sum(void) {
     pl_builder *b = open_model();
     int32_t x = pl_build_input(b, "x", PL_DT_F32, PL_SIZES(64, 256));
     x = pl_aten_unary(b, "aten.relu.default", linear(b, "fc", x, 512, true));
-    pl_training how = plain(PL_FP32, "sgd");
+    pl_job how = plain(PL_FP32, "sgd");
     pl_tape *tape = train(b, x, &how);
     pl_work p = nth(tape, PL_PHASE_FORWARD, PL_WORK_PRODUCT, 0);
     CHECK_STR(p.what, "aten.linear.default");
@@ -123,7 +123,7 @@ static void a_linear_layer_is_products_and_a_sum(void) {
 static void deep_products_are_cut(void) {
     pl_builder *b = open_model();
     int32_t x = pl_build_input(b, "x", PL_DT_F32, PL_SIZES(8, 512));
-    pl_training how = plain(PL_FP32, "sgd");
+    pl_job how = plain(PL_FP32, "sgd");
     pl_tape *tape = train(b, linear(b, "fc", x, 8, false), &how);
     CHECK_INT(nth(tape, PL_PHASE_FORWARD, PL_WORK_PRODUCT, 0).launches, 2);
     CHECK_INT(nth(tape, PL_PHASE_BACKWARD, PL_WORK_PRODUCT, 0).launches, 1); /* a depth of 8 */
@@ -138,7 +138,7 @@ static void a_convolution_turns_its_operands(void) {
             c = pl_build_parameter(b, "bias", PL_SIZES(32));
     const int64_t one[2] = {1, 1};
     x = pl_aten_conv(b, 2, x, w, c, one, one, one, 1);
-    pl_training how = plain(PL_BF16, "sgd");
+    pl_job how = plain(PL_BF16, "sgd");
     pl_tape *tape = train(b, pl_aten_unary(b, "aten.relu.default", x), &how);
     const double places = 8 * 32 * 32, weight = 32 * 16 * 9, in = 16 * places, out = 32 * places;
     pl_work f = nth(tape, PL_PHASE_FORWARD, PL_WORK_CONVOLUTION, 0);
@@ -168,7 +168,7 @@ static void a_layer_norm_is_one_kernel_and_two(void) {
     int32_t x = linear(b, "fc", pl_build_input(b, "x", PL_DT_F32, PL_SIZES(64, 32)), 256, false);
     int32_t w = pl_build_parameter(b, "weight", PL_SIZES(256)),
             c = pl_build_parameter(b, "bias", PL_SIZES(256));
-    pl_training how = plain(PL_FP32, "sgd");
+    pl_job how = plain(PL_FP32, "sgd");
     pl_tape *tape = train(b, pl_aten_layer_norm(b, x, 1, w, c, 1e-5), &how);
     const int64_t whole = 4 * 64 * 256;
     pl_work f = nth(tape, PL_PHASE_FORWARD, PL_WORK_NORM, 0);
@@ -200,7 +200,7 @@ static void attention_has_kernels_around_it(void) {
                                            PL_SIZES(2, 128, 4, 64)),
                               1, 2);
     x = pl_aten_attention(b, of[0], of[1], of[2], PL_NONE, 0, true, NAN, false);
-    pl_training how = plain(PL_BF16, "sgd");
+    pl_job how = plain(PL_BF16, "sgd");
     pl_tape *tape = train(b, x, &how);
     const double scores = 2.0 * 2 * 4 * 128 * 128 * 64, operand = 2.0 * 2 * 4 * 128 * 64;
     pl_work f = nth(tape, PL_PHASE_FORWARD, PL_WORK_ATTENTION, 0),
@@ -221,7 +221,7 @@ static void adamw_is_eight_passes(void) {
     const int64_t big = 30000 * 1000, small = 1000 * 8;
     pl_builder *b = open_model();
     int32_t x = linear(b, "a", pl_build_input(b, "x", PL_DT_F32, PL_SIZES(2, 8)), 1000, false);
-    pl_training how = plain(PL_FP32, "adamw");
+    pl_job how = plain(PL_FP32, "adamw");
     pl_tape *tape = train(b, linear(b, "b", x, 30000, false), &how);
     CHECK_INT(count(tape, PL_PHASE_OPTIMIZER, PL_WORK_FOREACH), 8);
     double read = 0, written = 0;
@@ -248,7 +248,7 @@ static void an_embedding_reads_its_rows(void) {
     pl_builder *b = open_model();
     int32_t ids = pl_build_input(b, "ids", PL_DT_I64, PL_SIZES(2, 4)),
             table = pl_build_parameter(b, "weight", PL_SIZES(1000, 16));
-    pl_training how = plain(PL_FP32, "sgd");
+    pl_job how = plain(PL_FP32, "sgd");
     pl_tape *tape = train(b, pl_aten_embedding(b, table, ids, PL_NONE), &how);
     pl_work f = nth(tape, PL_PHASE_FORWARD, PL_WORK_GATHER, 0);
     CHECK_INT(f.rows, 8);
@@ -273,7 +273,7 @@ static void a_checkpointed_block_stops_early(void) {
         x = linear(b, "fc2", x, 16, false);
         pl_module_leave(b);
     }
-    pl_training how = plain(PL_FP32, "sgd");
+    pl_job how = plain(PL_FP32, "sgd");
     how.checkpoint = true;
     pl_tape *tape = train(b, x, &how);
     CHECK_INT(count(tape, PL_PHASE_FORWARD, PL_WORK_PRODUCT), 5);

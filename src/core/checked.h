@@ -16,6 +16,12 @@ static inline bool pl_mul_size(size_t a, size_t b, size_t *out) {
     return !__builtin_mul_overflow(a, b, out);
 }
 
+/* a * b; INT64_MAX where it does not fit (neither is negative). */
+static inline int64_t pl_times(int64_t a, int64_t b) {
+    int64_t product;
+    return pl_mul_i64(a, b, &product) ? product : INT64_MAX;
+}
+
 /* The next multiple of `step` at or above `value` (both non-negative, step > 0); INT64_MAX on
  * overflow. */
 static inline int64_t pl_round_up(int64_t value, int64_t step) {

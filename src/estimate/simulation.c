@@ -16,8 +16,6 @@
 #include "tape/replay.h"
 #include "tape/tape.h"
 
-enum { STEPS = 3 }; /* the first makes the optimizer's state, the third settles fragmentation */
-
 static void warn_unknown(pl_report *report, const pl_tape *tape) {
     if (!tape->unknown_count) return;
     char text[400];
@@ -218,18 +216,6 @@ pl_status pl_simulation_estimate(pl_report *report, const pl_subject *subject,
     const pl_job *job = subject->job;
     const pl_gpu *gpu = subject->gpu;
     const pl_graph *g = subject->graph;
-    pl_training training = {.precision = job->precision,
-                            .optimizer = job->optimizer,
-                            .loss = job->loss,
-                            .checkpoint = job->checkpoint,
-                            .channels_last = job->channels_last,
-                            .cudnn_benchmark = job->cudnn_benchmark,
-                            .accumulate = job->accumulate,
-                            .steps = STEPS,
-                            .parallel = job->parallel,
-                            .world = job->world,
-                            .stage = job->stage,
-                            .parallel_mixed = job->parallel_mixed};
     pl_allocator_settings settings;
     pl_allocator_settings_default(&settings);
     pl_status status =
@@ -240,7 +226,8 @@ pl_status pl_simulation_estimate(pl_report *report, const pl_subject *subject,
     pl_tape *tape = NULL;
     status = model->trace
                  ? pl_tape_replay(&tape, model->trace, &device, model->settings.memory_limit, err)
-                 : pl_tape_train(&tape, g, &training, &device, model->settings.memory_limit, err);
+                 : pl_tape_train(&tape, g, job, PL_TAPE_STEPS, &device,
+                                 model->settings.memory_limit, err);
     if (status != PL_OK) return status;
     int64_t overhead = pl_overhead(gpu, tape);
     settings.total_bytes = gpu->capacity_bytes;

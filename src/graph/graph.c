@@ -96,7 +96,9 @@ bool pl_tensor_fits(const pl_tensor *tensor) {
             (!pl_mul_i64(size - 1, tensor->strides[i], &step) || !pl_add_i64(last, step, &last)))
             return false;
     }
-    int64_t elements = pl_tensor_elements(tensor);
+    int64_t elements = 1; /* a dimension of 0 does not excuse the others */
+    for (int i = 0; i < tensor->dims; i++)
+        elements = pl_times(elements, tensor->sizes[i] ? tensor->sizes[i] : 1);
     return last >= 0 && last < PL_MAX_BYTES / bytes && elements <= PL_MAX_BYTES / bytes;
 }
 

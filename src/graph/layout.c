@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checked.h"
+
 typedef enum kind {
     ALIAS,     /* the same strides */
     CAST,      /* the same where the type stays; else a copy in their order */
@@ -124,7 +126,7 @@ static void contiguous(pl_tensor *t) {
     int64_t step = 1;
     for (int i = t->dims; i-- > 0;) {
         t->strides[i] = step;
-        step *= t->sizes[i] > 1 ? t->sizes[i] : 1;
+        step = pl_times(step, t->sizes[i] > 1 ? t->sizes[i] : 1);
     }
 }
 
@@ -133,7 +135,7 @@ static bool is_contiguous(const pl_tensor *t) {
     for (int i = t->dims; i-- > 0;) {
         if (t->sizes[i] == 1) continue;
         if (t->strides[i] != step) return false;
-        step *= t->sizes[i];
+        step = pl_times(step, t->sizes[i]);
     }
     return true;
 }
@@ -150,7 +152,7 @@ static bool is_dense(const pl_tensor *t) {
                 next = i;
         if (next < 0) break;
         if (t->strides[next] != step) return false;
-        step *= t->sizes[next];
+        step = pl_times(step, t->sizes[next]);
         seen |= 1u << next;
     }
     return true;
@@ -190,7 +192,7 @@ static void in_order(const pl_tensor *const *operands, int count, pl_tensor *out
     int64_t step = 1;
     for (int i = 0; i < out->dims; i++) {
         out->strides[order[i]] = step;
-        step *= out->sizes[order[i]] > 1 ? out->sizes[order[i]] : 1;
+        step = pl_times(step, out->sizes[order[i]] > 1 ? out->sizes[order[i]] : 1);
     }
 }
 
@@ -216,11 +218,11 @@ static bool view(const pl_tensor *t, pl_tensor *out) {
     int at = out->dims - 1;
     int64_t base = t->strides[t->dims - 1], run = 1, taken = 1;
     for (int i = t->dims - 1; i >= 0; i--) {
-        run *= t->sizes[i];
-        if (i > 0 && (t->sizes[i - 1] == 1 || t->strides[i - 1] == run * base)) continue;
+        run = pl_times(run, t->sizes[i]);
+        if (i > 0 && (t->sizes[i - 1] == 1 || t->strides[i - 1] == pl_times(run, base))) continue;
         for (; at >= 0 && (taken < run || out->sizes[at] == 1); at--) {
-            out->strides[at] = taken * base;
-            taken *= out->sizes[at];
+            out->strides[at] = pl_times(taken, base);
+            taken = pl_times(taken, out->sizes[at]);
         }
         if (taken != run) return false;
         if (i == 0) break;
@@ -250,7 +252,7 @@ static void with(const pl_tensor *t, pl_tensor *out, int dim) {
         if (i != dim)
             out->strides[i] = t->strides[i < dim ? i : i - 1];
         else
-            out->strides[i] = i < t->dims ? t->sizes[i] * t->strides[i] : 1;
+            out->strides[i] = i < t->dims ? pl_times(t->sizes[i], t->strides[i]) : 1;
     }
 }
 
@@ -295,7 +297,8 @@ static void lay_out(const pl_graph *g, const pl_node *n, kind kind, const pl_ten
     case SLICE: {
         int dim = dim_of(n, "dim", t->dims);
         same(t, out);
-        if (dim >= 0 && dim < out->dims) out->strides[dim] *= pl_node_int(n, "step", 1);
+        if (dim >= 0 && dim < out->dims)
+            out->strides[dim] = pl_times(out->strides[dim], pl_node_int(n, "step", 1));
         break;
     }
     case EXPAND:

@@ -200,7 +200,7 @@ bool pl_is_contiguous(const pl_value *value) {
     for (int i = value->dims; i-- > 0;) {
         if (value->sizes[i] == 1) continue;
         if (value->strides[i] != step) return false;
-        step *= value->sizes[i];
+        step = pl_times(step, value->sizes[i]);
     }
     return true;
 }
@@ -218,7 +218,7 @@ bool pl_is_dense(const pl_value *value) {
                 best = i;
         if (best < 0) break;
         if (value->strides[best] != step) return false;
-        step *= value->sizes[best];
+        step = pl_times(step, value->sizes[best]);
         seen |= 1u << best;
     }
     return true;
@@ -234,7 +234,7 @@ bool pl_view_strides(const pl_value *value, int dims, const int64_t *sizes, int6
         int64_t step = 1;
         for (int i = dims; i-- > 0;) {
             strides[i] = step;
-            step *= sizes[i] > 0 ? sizes[i] : 1;
+            step = pl_times(step, sizes[i] > 0 ? sizes[i] : 1);
         }
         return true;
     }
@@ -245,12 +245,13 @@ bool pl_view_strides(const pl_value *value, int dims, const int64_t *sizes, int6
         return true;
     }
     for (int i = value->dims - 1; i >= 0; i--) {
-        run *= value->sizes[i];
-        bool ends = i == 0 || (value->sizes[i - 1] != 1 && value->strides[i - 1] != run * base);
+        run = pl_times(run, value->sizes[i]);
+        bool ends =
+            i == 0 || (value->sizes[i - 1] != 1 && value->strides[i - 1] != pl_times(run, base));
         if (!ends) continue;
         while (view >= 0 && (taken < run || sizes[view] == 1)) {
-            strides[view] = taken * base;
-            taken *= sizes[view];
+            strides[view] = pl_times(taken, base);
+            taken = pl_times(taken, sizes[view]);
             view--;
         }
         if (taken != run) return false;

@@ -18,8 +18,7 @@ typedef struct pl_fn pl_fn;
 typedef struct pl_storage pl_storage;
 typedef struct pl_checkpoint_frame pl_checkpoint_frame;
 
-/* parts: tensors that cat and stack join, split and unbind give */
-enum { PL_MAX_SAVED = 12, PL_MAX_GRADS = 8, PL_MOST_PARTS = UINT16_MAX };
+enum { PL_MAX_GRADS = 8 };
 
 struct pl_storage {
     int32_t refs;  /* values that look at it */
@@ -34,9 +33,9 @@ struct pl_value {
     pl_value *base; /* a view's: the tensor it looks into, not held; NULL: no view */
     int32_t refs;   /* holders: Python names, saved tensors, gradient buffers */
     int32_t leaf;   /* parameter index whose gradient this accumulates, -1: none */
+    int32_t output; /* which output of fn */
     uint8_t dims;
-    uint8_t dtype;   /* pl_dtype */
-    uint16_t output; /* which output of fn */
+    uint8_t dtype; /* pl_dtype */
     bool needs_grad;
     bool view; /* made in backward by a view operator: its base lives as long as it does */
 };
@@ -49,7 +48,7 @@ typedef void pl_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
 typedef struct pl_edge {
     pl_fn *fn;    /* gradient goes there, or */
     int32_t leaf; /* to this parameter, -1 */
-    uint16_t output;
+    int32_t output;
     bool wanted;
     uint8_t dims, dtype; /* of the input: gradients are summed and cast to it */
     const int64_t *sizes, *strides;
@@ -57,20 +56,19 @@ typedef struct pl_edge {
 
 struct pl_fn {
     pl_backward *backward;
-    const char *name;                  /* "AddmmBackward0" */
-    pl_edge *edges;                    /* [edge_count], inputs in the order of PyTorch's formula */
-    pl_value **saved;                  /* [saved_count]; NULL once released */
-    pl_value **grads;                  /* [output_count]: what has arrived */
-    int64_t *numbers;                  /* rule's own, e.g. sizes; may be NULL */
-    const void *rule;                  /* rule's own */
-    int32_t node;                      /* of the graph */
-    uint16_t edge_count, output_count; /* up to PL_MOST_PARTS */
-    uint8_t saved_count, saved_room;
-    uint8_t work, kernels;      /* pl_work_kind and launches of its backward, 0: one a tensor */
+    const char *name; /* "AddmmBackward0" */
+    pl_edge *edges;   /* [edge_count], inputs in the order of PyTorch's formula */
+    pl_value **saved; /* [saved_count]; NULL once released */
+    pl_value **grads; /* [output_count]: what has arrived */
+    int64_t *numbers; /* rule's own, e.g. sizes; may be NULL */
+    const void *rule; /* rule's own */
+    int32_t node;     /* of the graph */
+    int32_t edge_count, output_count, saved_count, saved_room;
+    uint8_t work, kernels;      /* pl_work_kind and launches of its backward, 0: one per tensor */
     bool zeroes;                /* what its backward makes is filled with zeros first */
+    bool reached;               /* on a path from the loss */
     int32_t refs;               /* outputs that live, and edges of functions that do */
     pl_fn *next_gone;           /* pl_fn_drop's list */
-    bool reached;               /* on a path from the loss */
     pl_checkpoint_frame *frame; /* its saved values are made again here, NULL: they were kept */
 };
 
@@ -105,9 +103,9 @@ typedef struct pl_leaf {
 struct pl_eager {
     pl_tape *tape;
     pl_arena *step_arena; /* values and functions of the step being simulated */
-    size_t event_room, block_room, mark_room;
+    size_t event_room, block_room, mark_room, note_room;
     const pl_graph *graph;
-    const pl_training *training;
+    const pl_job *job; /* how the graph is trained */
     const pl_tape_device *device;
     pl_value **env;  /* [tensor_count]: value of each graph tensor, NULL: none or dead */
     uint8_t *types;  /* [tensor_count]: pl_dtype of each when it was made last; 0: not yet */

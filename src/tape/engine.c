@@ -50,8 +50,8 @@ pl_fn *pl_fn_new(pl_eager *e, const char *name, pl_backward *backward, int input
                   .work = e->work,
                   .kernels = e->kernels,
                   .zeroes = e->zeroes,
-                  .edge_count = (uint16_t)input_count,
-                  .output_count = (uint16_t)output_count};
+                  .edge_count = input_count,
+                  .output_count = output_count};
     for (int i = 0; i < input_count; i++) {
         edges[i].leaf = -1;
         if (inputs[i] && inputs[i]->needs_grad) edges[i] = pl_edge_to(inputs[i]);
@@ -65,7 +65,7 @@ void pl_fn_output(pl_fn *fn, pl_value *value, int output) {
     if (value->fn) value->fn->refs--; /* in place: fn's edge holds what came before */
     fn->refs++;
     value->fn = fn;
-    value->output = (uint16_t)output;
+    value->output = output;
     value->needs_grad = true;
     value->leaf = -1;
 }
@@ -73,15 +73,15 @@ void pl_fn_output(pl_fn *fn, pl_value *value, int output) {
 int pl_save(pl_eager *e, pl_fn *fn, pl_value *value) {
     if (!fn) return -1;
     if (fn->saved_count == fn->saved_room) {
-        size_t room = fn->saved_room;
+        size_t room = (size_t)fn->saved_room;
         pl_value **grown =
             pl_arena_grow(e->step_arena, fn->saved, &room, room ? room * 2 : 4, sizeof *grown);
-        if (!grown || room > UINT8_MAX) {
+        if (!grown || room > INT32_MAX) {
             e->failed = true;
             return -1;
         }
         fn->saved = grown;
-        fn->saved_room = (uint8_t)room;
+        fn->saved_room = (int32_t)room;
     }
     int slot = fn->saved_count++;
     pl_checkpoint_frame *frame = e->frame;
@@ -253,7 +253,7 @@ static pl_work_rest rest_of(const pl_fn *fn) {
 static void call(pl_eager *e, pl_fn *fn) {
     pl_value *out_few[PL_MAX_GRADS] = {0}, **out = out_few;
     if (fn->edge_count > PL_MAX_GRADS) {
-        out = pl_arena_array(e->step_arena, fn->edge_count, sizeof *out);
+        out = pl_arena_array(e->step_arena, (size_t)fn->edge_count, sizeof *out);
         if (!out) {
             e->failed = true;
             return;
@@ -347,7 +347,8 @@ void pl_reduce_scratch(pl_eager *e, const pl_value *in, uint32_t reduced, int ac
                     best = i;
             if (best < 0) break;
             seen |= 1u << best;
-            if (count > begin && stride[count - 1] * size[count - 1] == in->strides[best]) {
+            if (count > begin &&
+                pl_times(stride[count - 1], size[count - 1]) == in->strides[best]) {
                 size[count - 1] *= in->sizes[best];
             } else {
                 size[count] = in->sizes[best];

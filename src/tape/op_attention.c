@@ -9,6 +9,8 @@
  * Left out: nested tensors, user contexts that switch kernels off (sdpa_kernel). */
 #include "tape/operator.h"
 
+#include "core/checked.h"
+
 typedef struct attention {
     pl_attention shape;
 } attention;
@@ -66,7 +68,7 @@ static pl_attention_backend choose(const pl_eager *e, const pl_value *q, const p
  * order. */
 static pl_value *heads_inside(pl_eager *e, pl_dtype dtype, const int64_t *s, int64_t head) {
     int64_t sizes[4] = {s[0], s[1], s[2], head};
-    int64_t strides[4] = {s[1] * s[2] * head, head, s[1] * head, 1};
+    int64_t strides[4] = {pl_times(pl_times(s[1], s[2]), head), head, pl_times(s[1], head), 1};
     return pl_new(e, dtype, 4, sizes, strides);
 }
 
@@ -84,7 +86,7 @@ static pl_value *in_order_of(pl_eager *e, const pl_value *q, int64_t head) {
     int64_t step = head;
     for (int i = 3; i-- > 0;) {
         strides[order[i]] = step;
-        step *= sizes[order[i]];
+        step = pl_times(step, sizes[order[i]]);
     }
     return pl_new(e, (pl_dtype)q->dtype, 4, sizes, strides);
 }
@@ -163,8 +165,9 @@ static pl_value *repeat_heads(pl_eager *e, pl_value *v, int64_t heads) {
     int64_t wide[5] = {v->sizes[0], v->sizes[1], each, v->sizes[2], v->sizes[3]};
     pl_value *apart = pl_reshape(e, v, 5, split), *many = pl_expand(e, apart, 5, wide),
              *copy = pl_clone(e, many);
-    pl_value *whole = pl_reshape(
-        e, copy, 4, (int64_t[]){v->sizes[0], v->sizes[1] * each, v->sizes[2], v->sizes[3]});
+    pl_value *whole =
+        pl_reshape(e, copy, 4,
+                   (int64_t[]){v->sizes[0], pl_times(v->sizes[1], each), v->sizes[2], v->sizes[3]});
     pl_drop(e, copy);
     pl_drop(e, many);
     pl_drop(e, apart);

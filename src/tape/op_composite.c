@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "core/checked.h"
+
 static pl_value *like_edge(pl_eager *e, const pl_edge *edge, pl_dtype dtype) {
     return pl_new(e, dtype, edge->dims, edge->sizes, NULL);
 }
@@ -287,7 +289,7 @@ static void pad_circular(pl_eager *e, const pl_node *node, pl_value *x) {
                 int dim = result->dims - 1 - (int)(i / 2);
                 if (pad->ints[i] <= 0 || dim < 0 || result->sizes[dim] == 0) continue;
                 fn->numbers[++fn->numbers[0]] =
-                    result->elements / result->sizes[dim] * pad->ints[i];
+                    pl_times(result->elements / result->sizes[dim], pad->ints[i]);
             }
         }
         pl_fn_output(fn, result, 0);
@@ -325,7 +327,7 @@ static pl_value *resized(pl_eager *e, pl_dtype dtype, int64_t from, int dims,
                          const int64_t *sizes) {
     pl_value *first = pl_new_flat(e, dtype, from);
     int64_t elements = 1;
-    for (int i = 0; i < dims; i++) elements *= sizes[i];
+    for (int i = 0; i < dims; i++) elements = pl_times(elements, sizes[i]);
     pl_value *result = elements > from ? pl_new(e, dtype, dims, sizes, NULL)
                                        : pl_alias(e, first, dims, sizes, NULL);
     pl_drop(e, first);

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "core/checked.h"
+
 static bool wants_channels_last(const pl_value *v) {
     if (v->dims < 4 || v->sizes[1] == 1) return false;
     return v->strides[1] == 1 && !pl_is_contiguous(v);
@@ -36,7 +38,7 @@ static bool describe(pl_eager *e, const pl_node *node, const pl_value *x, const 
                       .dtype = (pl_dtype)x->dtype,
                       .tf32 = true,
                       .channels_last = wants_channels_last(x) || wants_channels_last(weight),
-                      .benchmark = e->training->cudnn_benchmark};
+                      .benchmark = e->job->cudnn_benchmark};
     for (int i = 0; i < dims; i++) {
         conv->in[i] = x->sizes[2 + i];
         conv->out[i] = out->sizes[2 + i];
@@ -46,8 +48,9 @@ static bool describe(pl_eager *e, const pl_node *node, const pl_value *x, const 
         conv->padding[i] = nth(node, "padding", i, 0);
         const pl_arg *padding = pl_node_arg(node, "padding");
         if (padding && padding->kind == PL_ARG_STRING)
-            conv->padding[i] =
-                strcmp(padding->s, "same") == 0 ? conv->dilation[i] * (conv->kernel[i] - 1) / 2 : 0;
+            conv->padding[i] = strcmp(padding->s, "same") == 0
+                                   ? pl_times(conv->dilation[i], conv->kernel[i] - 1) / 2
+                                   : 0;
     }
     return true;
 }
@@ -107,7 +110,7 @@ static pl_value *new_in_format(pl_eager *e, pl_dtype dtype, int dims, const int6
     strides[1] = 1;
     for (int i = dims - 1; i >= 2; i--) {
         strides[i] = step;
-        step *= sizes[i];
+        step = pl_times(step, sizes[i]);
     }
     strides[0] = step;
     return pl_new(e, dtype, dims, sizes, strides);

@@ -59,7 +59,7 @@ void pl_run_requires_grad(pl_eager *e, const pl_node *node, const pl_operator *o
 /* ---- 4-bit weights ---- */
 
 static pl_dtype low_type(const pl_eager *e) {
-    pl_precision p = e->training->precision;
+    pl_precision p = e->job->precision;
     return p == PL_FP16 || p == PL_AMP_FP16 ? PL_DT_F16 : PL_DT_BF16;
 }
 

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "core/checked.h"
+
 static void keep_workspace(pl_eager *e, int64_t bytes, const char *what) {
     uint8_t kind = e->kind;
     const char *was = e->what;
@@ -205,7 +207,7 @@ static bool should_fold(const pl_value *a, const pl_value *b) {
     if (a->dims == 2) return false;
     if (big->elements == 0) return true;
     for (int i = 0; i + 2 < big->dims; i++)
-        if (big->strides[i] != big->strides[i + 1] * big->sizes[i + 1]) return false;
+        if (big->strides[i] != pl_times(big->strides[i + 1], big->sizes[i + 1])) return false;
     return true;
 }
 
@@ -233,7 +235,8 @@ static pl_value *batched_matmul(pl_eager *e, pl_value *a, pl_value *b) {
     for (int i = 0; i < dims; i++) {
         int64_t x = i - (dims - da) >= 0 ? a->sizes[i - (dims - da)] : 1;
         int64_t y = i - (dims - db) >= 0 ? b->sizes[i - (dims - db)] : 1;
-        count *= batch[i] = full[i] = x == 1 ? y : x;
+        batch[i] = full[i] = x == 1 ? y : x;
+        count = pl_times(count, full[i]);
     }
     pl_value *flat[2];
     for (int k = 0; k < 2; k++) {

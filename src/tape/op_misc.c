@@ -37,9 +37,9 @@ static bool takes_type(const char *source) {
  * half it has x's type of now. A type that the line names itself stays. */
 static pl_dtype made_dtype(const pl_eager *e, const pl_node *node, pl_dtype exported) {
     if (exported != PL_DT_F32 || !takes_type(node->source)) return exported;
-    return e->training->precision == PL_BF16   ? PL_DT_BF16
-           : e->training->precision == PL_FP16 ? PL_DT_F16
-                                               : exported;
+    return e->job->precision == PL_BF16   ? PL_DT_BF16
+           : e->job->precision == PL_FP16 ? PL_DT_F16
+                                          : exported;
 }
 
 void pl_run_make(pl_eager *e, const pl_node *node, const pl_operator *op) {
@@ -71,24 +71,34 @@ static void many_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
         if (out[i]) pl_scratch(e, pl_value_bytes(out[i]));
 }
 
-enum { MANY = 250 };
-
-static int tensor_args(pl_eager *e, const pl_node *node, pl_value **args) {
-    int count = 0;
+/* The values of all tensor arguments, in order: [*count], NULL: out of memory. */
+static pl_value **tensor_args(pl_eager *e, const pl_node *node, int *count) {
+    size_t most = 0;
+    uint32_t n;
     for (uint32_t i = 0; i < node->arg_count; i++) {
-        uint32_t n;
-        const int32_t *ids = pl_arg_tensors(&node->args[i], &n);
-        for (uint32_t k = 0; k < n && count < MANY; k++)
-            if (ids[k] >= 0 && e->env[ids[k]]) args[count++] = e->env[ids[k]];
+        pl_arg_tensors(&node->args[i], &n);
+        most += n;
     }
-    return count;
+    *count = 0;
+    pl_value **args =
+        most < INT32_MAX ? pl_arena_array(e->step_arena, most + 1, sizeof *args) : NULL;
+    for (uint32_t i = 0; args && i < node->arg_count; i++) {
+        const int32_t *ids = pl_arg_tensors(&node->args[i], &n);
+        for (uint32_t k = 0; k < n; k++)
+            if (ids[k] >= 0 && e->env[ids[k]]) args[(*count)++] = e->env[ids[k]];
+    }
+    return args;
 }
 
 static void run_many(pl_eager *e, const pl_node *node, bool unknown) {
-    pl_value *args[MANY];
-    int count = tensor_args(e, node, args);
-    uint32_t outputs = node->output_count < MANY ? node->output_count : MANY;
-    pl_value *results[MANY] = {0};
+    int count;
+    uint32_t outputs = node->output_count;
+    pl_value **args = tensor_args(e, node, &count),
+             **results = pl_arena_array(e->step_arena, outputs + 1u, sizeof *results);
+    if (!args || !results) {
+        e->failed = true;
+        return;
+    }
     for (uint32_t i = 0; i < outputs; i++)
         if (pl_output_tensor(e, node, i))
             results[i] = pl_new_output(e, node, i, pl_output_dtype(e, node, i), NULL);
@@ -302,7 +312,7 @@ static void join(pl_eager *e, const pl_node *node, bool stack) {
     const pl_tensor *out = pl_output_tensor(e, node, 0);
     if (!list || list->kind != PL_ARG_TENSORS || !out) return;
     pl_dtype dtype = pl_output_dtype(e, node, 0);
-    uint32_t count = list->count < PL_MOST_PARTS ? list->count : PL_MOST_PARTS;
+    uint32_t count = list->count;
     pl_value **parts = pl_arena_array(e->step_arena, count, sizeof *parts);
     if (!parts) {
         e->failed = true;
@@ -470,8 +480,12 @@ void pl_run_roll(pl_eager *e, const pl_node *node, const pl_operator *op) {
  */
 void pl_run_views(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
-    pl_value *args[MANY];
-    int count = tensor_args(e, node, args);
+    int count;
+    pl_value **args = tensor_args(e, node, &count);
+    if (!args) {
+        e->failed = true;
+        return;
+    }
     for (uint32_t i = 0; i < node->output_count; i++) {
         const pl_tensor *out = pl_output_tensor(e, node, i);
         if (!out || (int)i >= count) continue;

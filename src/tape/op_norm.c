@@ -364,8 +364,9 @@ void pl_run_group_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     if (!given || given->dims < 2) return;
     pl_value *weight = pl_arg_value(e, node, "weight"), *bias = pl_arg_value(e, node, "bias");
     pl_value *cast = e->autocast ? pl_autocast_to(e, given, PL_DT_F32) : pl_hold(given);
-    pl_value *x = e->training->channels_last ? pl_hold(cast) : pl_contiguous(e, cast);
-    int64_t groups = x->sizes[0] * pl_node_int(node, "num_groups", 1);
+    pl_value *x = e->job->channels_last ? pl_hold(cast) : pl_contiguous(e, cast);
+    int64_t each = pl_node_int(node, "num_groups", 1),
+            groups = pl_times(x->sizes[0], each > 0 ? each : 1);
     pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
     pl_value *mean = pl_new_flat(e, (pl_dtype)x->dtype, groups),
              *rstd = pl_new_flat(e, (pl_dtype)x->dtype, groups);

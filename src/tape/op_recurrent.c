@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#include "core/checked.h"
+
 typedef struct recurrent {
     pl_rnn shape;
     pl_rnn_memory memory;
@@ -143,6 +145,7 @@ static bool describe(pl_eager *e, const pl_node *node, const pl_arg *params, con
                         .training = pl_node_int(node, "train", 1) != 0,
                         .dropout = pl_node_float(node, "dropout", 0),
                         .dtype = (pl_dtype)x->dtype};
+    if (r->shape.layers < 1 || r->shape.layers > params->count) return false;
     if (mode == PL_RNN_LSTM && recur->sizes[1] != r->shape.hidden)
         r->shape.projection = recur->sizes[1];
     r->copies_input = batch_first && r->shape.batch > 1 && r->shape.seq > 1;
@@ -160,10 +163,10 @@ static void find_states(pl_eager *e, const pl_node *node, pl_value **states) {
 static bool make_outputs(pl_eager *e, const pl_node *node, const recurrent *r, pl_value **results) {
     const pl_tensor *out = pl_output_tensor(e, node, 0);
     if (!out || out->dims != 3) return false;
-    int64_t width = out->sizes[2], strides[3] = {r->shape.batch * width, width, 1};
+    int64_t width = out->sizes[2], strides[3] = {pl_times(r->shape.batch, width), width, 1};
     if (pl_node_int(node, "batch_first", 0)) {
+        strides[1] = strides[0];
         strides[0] = width;
-        strides[1] = r->shape.batch * width;
     }
     results[0] = pl_new(e, r->shape.dtype, 3, out->sizes, strides);
     for (uint32_t i = 1; i < 3 && i < node->output_count; i++) {
@@ -201,9 +204,9 @@ static void run(pl_eager *e, const pl_node *node, const pl_arg *params, recurren
         pl_value *reserve = pl_new_flat(e, PL_DT_U8, r->memory.reserve);
         pl_work_recurrent(e, PL_PASS_FORWARD, &r->shape);
         pl_block_gone(e, space);
-        int edge_count = EDGE_WEIGHTS + (int)params->count;
-        pl_value **inputs = edge_count <= UINT8_MAX
-                                ? pl_arena_array(e->step_arena, (size_t)edge_count, sizeof *inputs)
+        size_t edge_count = EDGE_WEIGHTS + (size_t)params->count;
+        pl_value **inputs = edge_count <= INT32_MAX
+                                ? pl_arena_array(e->step_arena, edge_count, sizeof *inputs)
                                 : NULL;
         if (inputs) {
             inputs[EDGE_INPUT] = x;
@@ -214,9 +217,9 @@ static void run(pl_eager *e, const pl_node *node, const pl_arg *params, recurren
         } else {
             e->failed = true;
         }
-        pl_fn *fn =
-            inputs ? pl_fn_new(e, "CudnnRnnBackward0", recurrent_backward, edge_count, inputs, 3)
-                   : NULL;
+        pl_fn *fn = inputs ? pl_fn_new(e, "CudnnRnnBackward0", recurrent_backward, (int)edge_count,
+                                       inputs, 3)
+                           : NULL;
         if (fn) {
             fn->rule = r;
             pl_save(e, fn, x);

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "core/checked.h"
+
 /* ---- reshape ---- */
 
 /* grad.reshape(the input's sizes): a view where strides allow, else a copy. */
@@ -217,7 +219,8 @@ void pl_run_slice(pl_eager *e, const pl_node *node, const pl_operator *op) {
     memcpy(strides, in->strides, (size_t)in->dims * sizeof *strides);
     if (in->dims > 0) {
         int dim = pl_dim_arg(node, "dim", 0, in->dims);
-        strides[dim] *= pl_node_int(node, "step", 1);
+        int64_t step = pl_node_int(node, "step", 1);
+        strides[dim] = pl_times(strides[dim], step > 0 ? step : 1);
     }
     if (pl_same_sizes(in, out->dims, out->sizes)) { /* x[:]: backward still allocates a whole */
         set_part(e, node, in, in->strides);
@@ -253,7 +256,7 @@ static void join_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
     for (int i = 0; i < fn->output_count; i++)
         if (grads[i]) dtype = (pl_dtype)grads[i]->dtype;
     /* numbers: [0] bytes of one missing part, in elements */
-    pl_value **zeros = pl_arena_array(e->step_arena, fn->output_count, sizeof *zeros);
+    pl_value **zeros = pl_arena_array(e->step_arena, (size_t)fn->output_count, sizeof *zeros);
     int missing = 0;
     if (!zeros) {
         e->failed = true;
@@ -266,7 +269,7 @@ static void join_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
 }
 
 static void split_into(pl_eager *e, const pl_node *node, pl_value *in, int removed) {
-    uint32_t count = node->output_count < PL_MOST_PARTS ? node->output_count : PL_MOST_PARTS;
+    uint32_t count = node->output_count;
     pl_fn *fn = pl_fn_new(e, removed < 0 ? "SplitBackward0" : "UnbindBackward0", join_backward, 1,
                           &in, (int)count);
     if (fn) pl_fn_numbers(e, fn, count);
@@ -279,10 +282,8 @@ static void split_into(pl_eager *e, const pl_node *node, pl_value *in, int remov
             strides[i] = from < in->dims ? in->strides[from] : 1;
         }
         pl_value *part = pl_alias(e, in, out->dims, out->sizes, strides);
-        if (k < count) {
-            if (fn && fn->numbers) fn->numbers[k] = part->elements;
-            pl_fn_output(fn, part, (int)k);
-        }
+        if (fn && fn->numbers) fn->numbers[k] = part->elements;
+        pl_fn_output(fn, part, (int)k);
         pl_set_output(e, node, k, part);
     }
 }
@@ -324,7 +325,7 @@ void pl_run_part_of_complex(pl_eager *e, const pl_node *node, const pl_operator 
         return;
     }
     int64_t strides[PL_MAX_DIMS];
-    for (int i = 0; i < in->dims; i++) strides[i] = 2 * in->strides[i];
+    for (int i = 0; i < in->dims; i++) strides[i] = pl_times(2, in->strides[i]);
     pl_value *part = pl_alias(e, in, in->dims, in->sizes, strides);
     part->dtype = (uint8_t)out->dtype;
     pl_fn_output(pl_fn_new(e, "SelectBackward0", complex_backward, 1, &in, 1), part, 0);

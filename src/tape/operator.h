@@ -1,7 +1,8 @@
 /* operator: the table of what each operator allocates, keeps for backward and allocates there.
  *
  * A row covers every overload of its name ("mul" is aten.mul.Tensor and aten.mul.Scalar) unless a
- * row names one ("add.Tensor"), and its in-place form ("mul_") unless that has a row. Most rows are
+ * row names one ("add.Tensor"), and its in-place form ("mul_") unless that has a row. Aliases
+ * ("subtract") name the operator that they are. Most rows are
  * two short strings, read by rule.c:
  *
  *   forward   what the operator allocates, in order
@@ -51,7 +52,8 @@ typedef enum pl_cast_rule {
 
 struct pl_operator {
     const char *name;
-    pl_run *run; /* NULL: by the two strings */
+    const char *same_as; /* an alias: the row of this name holds, all else is left out; else NULL */
+    pl_run *run;         /* NULL: by the two strings */
     pl_cast_rule autocast;
     const char *forward, *backward;
     pl_work_kind work;  /* of its kernels, forward and backward */
@@ -60,7 +62,7 @@ struct pl_operator {
     const char *source; /* where the rule was read or measured */
 };
 
-/* The row of a node's target ("aten.mul.Tensor"), or NULL. */
+/* The row of a node's target ("aten.mul.Tensor"), an alias's that of the original, or NULL. */
 const pl_operator *pl_operator_find(const char *target);
 const pl_operator *pl_operator_at(size_t index); /* NULL past the end; sorted by name */
 /* Whether target names the in-place form of a row. */

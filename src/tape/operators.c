@@ -3,9 +3,11 @@
  * Sources name files of PyTorch 2.11: derivatives.yaml is tools/autograd/derivatives.yaml (formulas
  * in torch/csrc/autograd/FunctionsManual.cpp), the rest lie under aten/src/ATen/native. Autocast's
  * lists are those of aten/src/ATen/autocast_mode.h. Rows are sorted by name (strcmp), which a test
- * holds; a new operator is one row and one test. */
+ * holds; a new operator is one row and one test. A name that PyTorch calls an alias of another says
+ * same_as and nothing else. */
 #include "tape/operator.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* clang-format off */
@@ -50,7 +52,7 @@ static const pl_operator operators[] = {
     {.name = "_weight_norm", .run = pl_run_weight_norm, .source = "WeightNorm.cpp"},
     {.name = "_weight_norm_interface", .run = pl_run_weight_norm, .source = "WeightNorm.cpp"},
     {.name = "abs", .backward = "a:TN", .source = "derivatives.yaml"},
-    {.name = "absolute", .backward = "a:TN", .source = "derivatives.yaml"},
+    {.name = "absolute", .same_as = "abs"},
     {.name = "acos", .autocast = PL_CAST_FLOAT, .backward = "a:tttttn", .source = "derivatives.yaml"},
     {.name = "acosh", .backward = "a:tttn", .source = "derivatives.yaml"},
     {.name = "adaptive_avg_pool1d", .run = pl_run_adaptive_pool, .work = PL_WORK_POOL, .source = "AdaptiveAveragePooling.cpp"},
@@ -74,9 +76,13 @@ static const pl_operator operators[] = {
     {.name = "aminmax", .run = pl_run_many, .work = PL_WORK_REDUCE, .kernels = {1}, .source = "derivatives.yaml"},
     {.name = "any", .forward = "o", .work = PL_WORK_REDUCE, .source = "no gradient"},
     {.name = "arange", .run = pl_run_make, .work = PL_WORK_FILL, .source = "TensorFactories.cpp"},
-    {.name = "arccos", .autocast = PL_CAST_FLOAT, .backward = "a:tttttn", .source = "derivatives.yaml"},
-    {.name = "arcsin", .autocast = PL_CAST_FLOAT, .backward = "a:ttttn", .source = "derivatives.yaml"},
-    {.name = "arctan", .backward = "a:ttn", .source = "derivatives.yaml"},
+    {.name = "arccos", .same_as = "acos"},
+    {.name = "arccosh", .same_as = "acosh"},
+    {.name = "arcsin", .same_as = "asin"},
+    {.name = "arcsinh", .same_as = "asinh"},
+    {.name = "arctan", .same_as = "atan"},
+    {.name = "arctan2", .same_as = "atan2"},
+    {.name = "arctanh", .same_as = "atanh"},
     {.name = "argmax", .forward = "o", .work = PL_WORK_REDUCE, .source = "no gradient"},
     {.name = "argmin", .forward = "o", .work = PL_WORK_REDUCE, .source = "no gradient"},
     {.name = "argsort", .run = pl_run_values_and_indices, .work = PL_WORK_SORT, .kernels = {4}, .source = "Sort.cpp"},
@@ -126,13 +132,13 @@ static const pl_operator operators[] = {
     {.name = "clamp", .run = pl_run_clamp, .backward = "a:mmmn|ab:mn|ac:mn", .source = "derivatives.yaml"},
     {.name = "clamp_max", .run = pl_run_clamp, .backward = "a:mmmn|ab:mn|ac:mn", .source = "derivatives.yaml"},
     {.name = "clamp_min", .run = pl_run_clamp, .backward = "a:mmmn|ab:mn|ac:mn", .source = "derivatives.yaml"},
-    {.name = "clip", .run = pl_run_clamp, .backward = "a:mmmn|ab:mn|ac:mn", .source = "derivatives.yaml"},
+    {.name = "clip", .same_as = "clamp"},
     {.name = "clone", .run = pl_run_clone, .work = PL_WORK_COPY, .source = "derivatives.yaml"},
     {.name = "col2im", .run = pl_run_columns, .source = "cuda/Im2Col.cu, cuda/Col2Im.cu"},
     {.name = "column_stack", .run = pl_run_cat, .work = PL_WORK_COPY, .source = "derivatives.yaml"},
     {.name = "complex", .run = pl_run_make, .source = "TensorFactories.cpp"},
-    {.name = "concat", .run = pl_run_cat, .autocast = PL_CAST_PROMOTE, .work = PL_WORK_COPY, .source = "derivatives.yaml"},
-    {.name = "concatenate", .run = pl_run_cat, .autocast = PL_CAST_PROMOTE, .work = PL_WORK_COPY, .source = "derivatives.yaml"},
+    {.name = "concat", .same_as = "cat"},
+    {.name = "concatenate", .same_as = "cat"},
     {.name = "constant_pad_nd", .run = pl_run_pad, .work = PL_WORK_COPY, .source = "derivatives.yaml"},
     {.name = "contiguous", .run = pl_run_contiguous, .work = PL_WORK_COPY, .source = "derivatives.yaml"},
     {.name = "conv1d", .run = pl_run_convolution, .autocast = PL_CAST_LOWER, .source = "Convolution.cpp"},
@@ -158,7 +164,7 @@ static const pl_operator operators[] = {
     {.name = "cummin", .forward = "oi", .backward = "ax:N", .work = PL_WORK_SORT, .source = "derivatives.yaml"},
     {.name = "cumprod", .autocast = PL_CAST_RESULT, .forward = "co", .backward = "ar:tms1ttt22n", .work = PL_WORK_SORT, .source = "derivatives.yaml"},
     {.name = "cumsum", .autocast = PL_CAST_RESULT, .forward = "co", .backward = ":ttn", .work = PL_WORK_SORT, .source = "derivatives.yaml"},
-    {.name = "det", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
+    {.name = "det", .same_as = "linalg_det"},
     {.name = "detach", .run = pl_run_detach, .source = "TensorShape.cpp"},
     {.name = "detach_", .run = pl_run_detach, .source = "TensorShape.cpp"},
     {.name = "detach_copy", .run = pl_run_detach, .source = "TensorShape.cpp"},
@@ -171,7 +177,7 @@ static const pl_operator operators[] = {
     {.name = "digamma", .backward = "a:tn", .source = "derivatives.yaml"},
     {.name = "dist", .autocast = PL_CAST_FLOAT, .forward = "To", .backward = "abr:TTmN|abr:TTmT22N", .source = "derivatives.yaml"},
     {.name = "div", .backward = "b:n|ab:tttn", .source = "derivatives.yaml"},
-    {.name = "divide", .backward = "b:n|ab:tttn", .source = "derivatives.yaml"},
+    {.name = "divide", .same_as = "div"},
     {.name = "dot", .run = pl_run_matmul, .autocast = PL_CAST_LOWER, .source = "LinearAlgebra.cpp"},
     {.name = "double", .run = pl_run_to, .work = PL_WORK_COPY, .source = "TensorConversions.cpp"},
     {.name = "dropout", .run = pl_run_dropout, .source = "Dropout.cpp"},
@@ -218,7 +224,7 @@ static const pl_operator operators[] = {
     {.name = "fill", .forward = "o", .backward = ":n", .work = PL_WORK_FILL, .source = "derivatives.yaml"},
     {.name = "fill_", .run = pl_run_alias, .work = PL_WORK_FILL, .source = "in place, no gradient"},
     {.name = "fill_diagonal_", .run = pl_run_alias, .source = "in place, no gradient"},
-    {.name = "fix", .backward = ":n", .source = "derivatives.yaml: zeros"},
+    {.name = "fix", .same_as = "trunc"},
     {.name = "flatten", .run = pl_run_view, .source = "TensorShape.cpp"},
     {.name = "flip", .forward = "o", .backward = ":n", .work = PL_WORK_COPY, .source = "derivatives.yaml"},
     {.name = "fliplr", .forward = "o", .backward = ":n", .work = PL_WORK_COPY, .source = "derivatives.yaml"},
@@ -241,10 +247,10 @@ static const pl_operator operators[] = {
     {.name = "ge", .forward = "o", .source = "no gradient"},
     {.name = "gelu", .backward = "a:n", .source = "derivatives.yaml"},
     {.name = "gelu_", .run = pl_run_keep_input, .backward = "a:n", .source = "VariableType: the input is cloned for the formula"},
-    {.name = "ger", .forward = "o", .backward = "b:n|a:n", .source = "derivatives.yaml"},
+    {.name = "ger", .same_as = "outer"},
     {.name = "glu", .backward = "a:N", .source = "derivatives.yaml"},
-    {.name = "greater", .forward = "o", .source = "no gradient"},
-    {.name = "greater_equal", .forward = "o", .source = "no gradient"},
+    {.name = "greater", .same_as = "gt"},
+    {.name = "greater_equal", .same_as = "ge"},
     {.name = "grid_sampler", .run = pl_run_grid_sample, .work = PL_WORK_POOL, .source = "cuda/GridSampler.cu"},
     {.name = "grid_sampler_2d", .run = pl_run_grid_sample, .work = PL_WORK_POOL, .source = "cuda/GridSampler.cu"},
     {.name = "grid_sampler_3d", .run = pl_run_grid_sample, .work = PL_WORK_POOL, .source = "cuda/GridSampler.cu"},
@@ -280,7 +286,7 @@ static const pl_operator operators[] = {
     {.name = "index_select", .forward = "o", .backward = "c:N", .work = PL_WORK_GATHER, .zeroes = true, .source = "derivatives.yaml"},
     {.name = "inner", .run = pl_run_matmul, .autocast = PL_CAST_LOWER, .source = "LinearAlgebra.cpp"},
     {.name = "instance_norm", .run = pl_run_instance_norm, .work = PL_WORK_NORM, .source = "Normalization.cpp"},
-    {.name = "inverse", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
+    {.name = "inverse", .same_as = "linalg_inv"},
     {.name = "is_nonzero", .run = pl_run_item, .source = "no tensors"},
     {.name = "is_same_size", .run = pl_run_nothing, .source = "no tensors"},
     {.name = "isclose", .forward = "o", .source = "no gradient"},
@@ -302,8 +308,8 @@ static const pl_operator operators[] = {
     {.name = "leaky_relu", .backward = "a:n", .source = "derivatives.yaml"},
     {.name = "leaky_relu_", .backward = "r:n", .source = "derivatives.yaml"},
     {.name = "lerp", .backward = "c:n|c:n|ab:tn", .source = "derivatives.yaml"},
-    {.name = "less", .forward = "o", .source = "no gradient"},
-    {.name = "less_equal", .forward = "o", .source = "no gradient"},
+    {.name = "less", .same_as = "lt"},
+    {.name = "less_equal", .same_as = "le"},
     {.name = "lgamma", .backward = "a:tn", .source = "derivatives.yaml"},
     {.name = "lift", .run = pl_run_alias, .source = "TensorShape.cpp"},
     {.name = "lift_fresh", .run = pl_run_alias, .work = PL_WORK_COPY, .source = "TensorShape.cpp"},
@@ -312,11 +318,13 @@ static const pl_operator operators[] = {
     {.name = "linalg_cholesky_ex", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_cross", .forward = "o", .backward = "b:n|a:n", .source = "derivatives.yaml"},
     {.name = "linalg_det", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
+    {.name = "linalg_diagonal", .same_as = "diagonal"},
     {.name = "linalg_eigh", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_eigvalsh", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_inv", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_inv_ex", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_lstsq", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
+    {.name = "linalg_matmul", .same_as = "matmul"},
     {.name = "linalg_matrix_exp", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_matrix_norm", .run = pl_run_norm, .autocast = PL_CAST_RESULT, .forward = "o", .work = PL_WORK_REDUCE, .source = "derivatives.yaml: norm_backward by p"},
     {.name = "linalg_multi_dot", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
@@ -357,7 +365,7 @@ static const pl_operator operators[] = {
     {.name = "lstm", .run = pl_run_recurrent, .autocast = PL_CAST_LOWER, .source = "cudnn/RNN.cpp"},
     {.name = "lstm_cell", .run = pl_run_cell, .autocast = PL_CAST_LOWER, .source = "RNN.cpp"},
     {.name = "lt", .forward = "o", .source = "no gradient"},
-    {.name = "mH", .run = pl_run_permute, .forward = "m", .source = "TensorShape.cpp"},
+    {.name = "mH", .same_as = "adjoint"},
     {.name = "mT", .run = pl_run_permute, .forward = "m", .source = "TensorShape.cpp"},
     {.name = "margin_ranking_loss", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
     {.name = "masked_fill", .forward = "o", .backward = "b:n|", .source = "derivatives.yaml"},
@@ -365,10 +373,10 @@ static const pl_operator operators[] = {
     {.name = "masked_scatter", .forward = "o", .backward = "b:n||b:N", .work = PL_WORK_GATHER, .source = "derivatives.yaml"},
     {.name = "masked_select", .forward = "otm", .backward = "b:N|", .work = PL_WORK_SORT, .source = "derivatives.yaml"},
     {.name = "matmul", .run = pl_run_matmul, .autocast = PL_CAST_LOWER, .source = "LinearAlgebra.cpp"},
-    {.name = "matrix_exp", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
+    {.name = "matrix_exp", .same_as = "linalg_matrix_exp"},
     {.name = "max", .forward = "o", .backward = "ar:MssI1sN", .work = PL_WORK_REDUCE, .source = "derivatives.yaml: the largest share the gradient; by dimension the indices are kept"},
     {.name = "max.dim", .run = pl_run_values_and_indices, .work = PL_WORK_REDUCE, .kernels = {1}, .source = "derivatives.yaml"},
-    {.name = "max.other", .backward = "ab:tmnm|ab:tmnm", .source = "derivatives.yaml"},
+    {.name = "max.other", .same_as = "maximum"},
     {.name = "max_pool1d", .forward = "oi", .backward = "ax:N", .work = PL_WORK_POOL, .kernels = {1}, .zeroes = true, .source = "derivatives.yaml"},
     {.name = "max_pool1d_with_indices", .forward = "oi", .backward = "ax:N", .work = PL_WORK_POOL, .kernels = {1}, .zeroes = true, .source = "derivatives.yaml"},
     {.name = "max_pool2d", .forward = "oi", .backward = "ax:N", .work = PL_WORK_POOL, .kernels = {1}, .zeroes = true, .source = "derivatives.yaml"},
@@ -384,20 +392,20 @@ static const pl_operator operators[] = {
     {.name = "meshgrid", .run = pl_run_views, .source = "TensorShape.cpp"},
     {.name = "min", .forward = "o", .backward = "ar:MssI1sN", .work = PL_WORK_REDUCE, .source = "derivatives.yaml: the largest share the gradient; by dimension the indices are kept"},
     {.name = "min.dim", .run = pl_run_values_and_indices, .work = PL_WORK_REDUCE, .kernels = {1}, .source = "derivatives.yaml"},
-    {.name = "min.other", .backward = "ab:tmnm|ab:tmnm", .source = "derivatives.yaml"},
+    {.name = "min.other", .same_as = "minimum"},
     {.name = "minimum", .backward = "ab:tmnm|ab:tmnm", .source = "derivatives.yaml"},
     {.name = "mish", .backward = "a:n", .source = "derivatives.yaml"},
     {.name = "mish_", .run = pl_run_keep_input, .backward = "a:n", .source = "VariableType: the input is cloned for the formula"},
     {.name = "mm", .run = pl_run_mm, .autocast = PL_CAST_LOWER, .source = "derivatives.yaml"},
     {.name = "mode", .run = pl_run_values_and_indices, .work = PL_WORK_REDUCE, .kernels = {1}, .source = "derivatives.yaml"},
-    {.name = "moveaxis", .run = pl_run_permute, .source = "TensorShape.cpp"},
+    {.name = "moveaxis", .same_as = "movedim"},
     {.name = "movedim", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "mse_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "O", .backward = "ab:N|ab:N", .source = "Loss.cpp"},
     {.name = "mul", .backward = "b:n|a:n", .source = "derivatives.yaml"},
     {.name = "multi_margin_loss", .run = pl_run_margin_loss, .autocast = PL_CAST_FLOAT, .source = "cuda/MultiMarginLoss.cu"},
     {.name = "multilabel_margin_loss", .run = pl_run_margin_loss, .autocast = PL_CAST_FLOAT, .source = "cuda/MultiMarginLoss.cu"},
     {.name = "multinomial", .run = pl_run_make, .work = PL_WORK_FILL, .source = "TensorFactories.cpp"},
-    {.name = "multiply", .backward = "b:n|a:n", .source = "derivatives.yaml"},
+    {.name = "multiply", .same_as = "mul"},
     {.name = "mv", .run = pl_run_matmul, .autocast = PL_CAST_LOWER, .source = "LinearAlgebra.cpp"},
     {.name = "nan_to_num", .forward = "o", .backward = "a:tmmm222n", .source = "derivatives.yaml"},
     {.name = "nanmean", .forward = "ot", .backward = "a:mN", .work = PL_WORK_REDUCE, .source = "derivatives.yaml"},
@@ -412,7 +420,7 @@ static const pl_operator operators[] = {
     {.name = "native_layer_norm", .run = pl_run_layer_norm, .autocast = PL_CAST_FLOAT, .work = PL_WORK_NORM, .source = "layer_norm.cpp"},
     {.name = "ne", .forward = "o", .source = "no gradient"},
     {.name = "neg", .backward = ":n", .source = "derivatives.yaml"},
-    {.name = "negative", .backward = ":n", .source = "derivatives.yaml"},
+    {.name = "negative", .same_as = "neg"},
     {.name = "new_empty", .run = pl_run_make, .work = PL_WORK_VIEW, .source = "TensorFactories.cpp"},
     {.name = "new_empty_strided", .run = pl_run_make, .work = PL_WORK_VIEW, .source = "TensorFactories.cpp"},
     {.name = "new_full", .run = pl_run_make, .work = PL_WORK_FILL, .source = "TensorFactories.cpp"},
@@ -427,7 +435,7 @@ static const pl_operator operators[] = {
     {.name = "norm", .run = pl_run_norm, .autocast = PL_CAST_RESULT, .forward = "o", .work = PL_WORK_REDUCE, .source = "derivatives.yaml: norm_backward by p"},
     {.name = "normal", .run = pl_run_make, .work = PL_WORK_FILL, .source = "TensorFactories.cpp"},
     {.name = "normal_", .run = pl_run_alias, .work = PL_WORK_FILL, .source = "in place, no gradient"},
-    {.name = "not_equal", .forward = "o", .source = "no gradient"},
+    {.name = "not_equal", .same_as = "ne"},
     {.name = "numel", .run = pl_run_nothing, .source = "no tensors"},
     {.name = "numpy_T", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "one_hot", .run = pl_run_make, .work = PL_WORK_FILL, .source = "no gradient"},
@@ -441,7 +449,7 @@ static const pl_operator operators[] = {
     {.name = "peft.to_result", .run = pl_run_to_result, .source = "PEFT 0.21: tuners/lora/layer.py"},
     {.name = "peft.to_unless_autocast", .run = pl_run_to_unless_autocast, .source = "PEFT 0.21: tuners/lora/bnb.py"},
     {.name = "permute", .run = pl_run_permute, .source = "TensorShape.cpp"},
-    {.name = "pinverse", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
+    {.name = "pinverse", .same_as = "linalg_pinv"},
     {.name = "pixel_shuffle", .forward = "o", .backward = ":N", .work = PL_WORK_COPY, .source = "derivatives.yaml"},
     {.name = "pixel_unshuffle", .forward = "o", .backward = ":N", .work = PL_WORK_COPY, .source = "derivatives.yaml"},
     {.name = "poisson_nll_loss", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
@@ -492,6 +500,7 @@ static const pl_operator operators[] = {
     {.name = "roll", .run = pl_run_roll, .work = PL_WORK_COPY, .source = "Roll.cpp: one copy a dimension"},
     {.name = "rot90", .forward = "o", .backward = ":n", .source = "derivatives.yaml"},
     {.name = "round", .backward = ":n", .source = "derivatives.yaml: zeros"},
+    {.name = "row_stack", .same_as = "vstack"},
     {.name = "rrelu", .forward = "eo", .backward = "ax:n", .source = "derivatives.yaml"},
     {.name = "rrelu_", .forward = "eo", .backward = "rx:n", .source = "derivatives.yaml"},
     {.name = "rsqrt", .autocast = PL_CAST_FLOAT, .backward = "r:ttn", .source = "derivatives.yaml"},
@@ -521,7 +530,7 @@ static const pl_operator operators[] = {
     {.name = "size", .run = pl_run_nothing, .source = "no tensors"},
     {.name = "slice", .run = pl_run_slice, .source = "TensorShape.cpp; slice_backward"},
     {.name = "slice_scatter", .forward = "o", .backward = ":n|:N", .work = PL_WORK_COPY, .source = "derivatives.yaml"},
-    {.name = "slogdet", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
+    {.name = "slogdet", .same_as = "linalg_slogdet"},
     {.name = "smooth_l1_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "O", .backward = "ab:N|ab:N", .source = "Loss.cpp"},
     {.name = "soft_margin_loss", .run = pl_run_loss, .autocast = PL_CAST_FLOAT, .forward = "R", .backward = "ab:TTT22N|ab:TTT22N", .source = "Loss.cpp"},
     {.name = "softmax", .run = pl_run_softmax, .autocast = PL_CAST_FLOAT, .work = PL_WORK_SOFTMAX, .source = "SoftMax.cpp"},
@@ -531,14 +540,23 @@ static const pl_operator operators[] = {
     {.name = "softshrink", .backward = "a:n", .source = "derivatives.yaml"},
     {.name = "softsign", .backward = "a:ttn", .source = "derivatives.yaml"},
     {.name = "sort", .run = pl_run_values_and_indices, .work = PL_WORK_SORT, .kernels = {4}, .source = "Sort.cpp"},
-    {.name = "special_erf", .backward = "a:ttttn", .source = "derivatives.yaml, as erf"},
-    {.name = "special_erfc", .backward = "a:ttttn", .source = "derivatives.yaml, as erfc"},
-    {.name = "special_expit", .backward = "r:n", .source = "derivatives.yaml, as sigmoid"},
-    {.name = "special_expm1", .autocast = PL_CAST_FLOAT, .backward = "r:n", .source = "derivatives.yaml, as expm1"},
-    {.name = "special_gammaln", .backward = "a:tn", .source = "derivatives.yaml, as lgamma"},
-    {.name = "special_log1p", .autocast = PL_CAST_FLOAT, .backward = "a:tn", .source = "derivatives.yaml, as log1p"},
-    {.name = "special_log_softmax", .run = pl_run_softmax, .autocast = PL_CAST_FLOAT, .work = PL_WORK_SOFTMAX, .source = "SoftMax.cpp"},
-    {.name = "special_softmax", .run = pl_run_softmax, .autocast = PL_CAST_FLOAT, .work = PL_WORK_SOFTMAX, .source = "SoftMax.cpp"},
+    {.name = "special_digamma", .same_as = "digamma"},
+    {.name = "special_erf", .same_as = "erf"},
+    {.name = "special_erfc", .same_as = "erfc"},
+    {.name = "special_erfinv", .same_as = "erfinv"},
+    {.name = "special_exp2", .same_as = "exp2"},
+    {.name = "special_expit", .same_as = "sigmoid"},
+    {.name = "special_expm1", .same_as = "expm1"},
+    {.name = "special_gammaln", .same_as = "lgamma"},
+    {.name = "special_log1p", .same_as = "log1p"},
+    {.name = "special_log_softmax", .same_as = "log_softmax"},
+    {.name = "special_logit", .same_as = "logit"},
+    {.name = "special_logsumexp", .same_as = "logsumexp"},
+    {.name = "special_psi", .same_as = "digamma"},
+    {.name = "special_round", .same_as = "round"},
+    {.name = "special_sinc", .same_as = "sinc"},
+    {.name = "special_softmax", .same_as = "softmax"},
+    {.name = "special_xlogy", .same_as = "xlogy"},
     {.name = "split", .run = pl_run_split, .source = "TensorShape.cpp; split_backward joins the gradients"},
     {.name = "split_with_sizes", .run = pl_run_split, .source = "TensorShape.cpp; split_backward joins the gradients"},
     {.name = "sqrt", .backward = "r:tn", .source = "derivatives.yaml"},
@@ -551,10 +569,10 @@ static const pl_operator operators[] = {
     {.name = "std_mean", .run = pl_run_var_mean, .work = PL_WORK_REDUCE, .kernels = {1}, .source = "FunctionsManual.cpp: var_mean_backward"},
     {.name = "stft", .autocast = PL_CAST_FLOAT, .forward = "ot", .backward = ":TN", .source = "SpectralOps.cpp, on the safe side"},
     {.name = "sub", .backward = ":g|:n", .source = "derivatives.yaml"},
-    {.name = "subtract", .backward = ":g|:g", .source = "derivatives.yaml"},
+    {.name = "subtract", .same_as = "sub"},
     {.name = "sum", .run = pl_run_sum, .autocast = PL_CAST_RESULT, .work = PL_WORK_REDUCE, .source = "derivatives.yaml"},
-    {.name = "swapaxes", .run = pl_run_permute, .source = "TensorShape.cpp"},
-    {.name = "swapdims", .run = pl_run_permute, .source = "TensorShape.cpp"},
+    {.name = "swapaxes", .same_as = "transpose"},
+    {.name = "swapdims", .same_as = "transpose"},
     {.name = "sym_constrain_range", .run = pl_run_nothing, .source = "no tensors"},
     {.name = "sym_constrain_range_for_size", .run = pl_run_nothing, .source = "no tensors"},
     {.name = "sym_numel", .run = pl_run_nothing, .source = "no tensors"},
@@ -583,13 +601,13 @@ static const pl_operator operators[] = {
     {.name = "transpose", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "transpose_", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "trapezoid", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
-    {.name = "trapz", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
+    {.name = "trapz", .same_as = "trapezoid"},
     {.name = "tril", .forward = "o", .backward = ":n", .work = PL_WORK_COPY, .source = "derivatives.yaml"},
     {.name = "tril_indices", .run = pl_run_make, .work = PL_WORK_FILL, .source = "TensorFactories.cpp"},
     {.name = "triplet_margin_loss", .run = pl_run_made_loss, .autocast = PL_CAST_FLOAT, .source = "Loss.cpp"},
     {.name = "triu", .forward = "o", .backward = ":n", .work = PL_WORK_COPY, .source = "derivatives.yaml"},
     {.name = "triu_indices", .run = pl_run_make, .work = PL_WORK_FILL, .source = "TensorFactories.cpp"},
-    {.name = "true_divide", .backward = "b:n|ab:tttn", .source = "derivatives.yaml"},
+    {.name = "true_divide", .same_as = "div"},
     {.name = "trunc", .backward = ":n", .source = "derivatives.yaml: zeros"},
     {.name = "type_as", .run = pl_run_to, .work = PL_WORK_COPY, .source = "TensorConversions.cpp"},
     {.name = "unbind", .run = pl_run_unbind, .source = "TensorShape.cpp; unbind_backward stacks the gradients"},
@@ -664,18 +682,32 @@ static const char *name_of(const char *target, size_t *length) {
     return name;
 }
 
+static bool in_place(const char *name, size_t length) {
+    return length > 1 && name[length - 1] == '_' && name[length - 2] != '_';
+}
+
 bool pl_operator_in_place(const char *target) {
     size_t length;
     const char *name = name_of(target, &length);
-    return name && length > 1 && name[length - 1] == '_' && name[length - 2] != '_';
+    return in_place(name, length);
+}
+
+/* The row of a name ("add_.Tensor", its first `length` bytes without the overload). */
+static const pl_operator *row_of(const char *name, size_t length) {
+    const pl_operator *op = find(name, strlen(name)); /* with its overload */
+    if (!op) op = find(name, length);
+    if (!op && in_place(name, length)) op = find(name, length - 1);
+    return op;
 }
 
 const pl_operator *pl_operator_find(const char *target) {
     size_t length;
     const char *name = name_of(target, &length);
-    if (!name) return NULL;
-    const pl_operator *op = find(name, strlen(name)); /* with its overload */
-    if (!op) op = find(name, length);
-    if (!op && pl_operator_in_place(target)) op = find(name, length - 1);
-    return op;
+    const pl_operator *op = row_of(name, length);
+    if (!op || !op->same_as) return op;
+    /* "subtract_.Tensor" is "sub_.Tensor": the original may have rows for forms of its own. */
+    char original[128];
+    const char *form = name + strlen(op->name);
+    snprintf(original, sizeof original, "%s%s", op->same_as, form);
+    return row_of(original, strlen(op->same_as) + (*form == '_'));
 }

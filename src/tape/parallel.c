@@ -61,8 +61,9 @@ static int64_t group_bytes(const pl_trainer *t, const group *g, pl_dtype dtype, 
     int64_t bytes = 0;
     for (int32_t i = 0; i < g->count; i++) {
         const pl_value *value = t->e.env[g->params[i]];
-        int64_t n = shard_elements(value, t->job->world) * (one_shard ? 1 : t->job->world);
-        bytes += n * pl_dtype_size(dtype != PL_DT_UNKNOWN ? dtype : (pl_dtype)value->dtype);
+        int64_t n = pl_times(shard_elements(value, t->job->world), one_shard ? 1 : t->job->world);
+        n = pl_times(n, pl_dtype_size(dtype != PL_DT_UNKNOWN ? dtype : (pl_dtype)value->dtype));
+        if (!pl_add_i64(bytes, n, &bytes)) bytes = INT64_MAX;
     }
     return bytes;
 }

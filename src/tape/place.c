@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checked.h"
 #include "graph/finetune.h"
 #include "tape/quantized.h"
 
@@ -197,7 +198,7 @@ static void flatten_recurrent(pl_trainer *t) {
             int32_t id = params->list[k];
             usable = usable && id >= 0 && e->env[id] && g->tensors[id].role == PL_ROLE_PARAMETER &&
                      e->env[id]->dtype != PL_DT_BF16; /* rnn-0315 */
-            if (usable) total += e->env[id]->elements;
+            if (usable && !pl_add_i64(total, e->env[id]->elements, &total)) total = INT64_MAX;
         }
         if (!usable) continue;
         e->what = "flattened weights";

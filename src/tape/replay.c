@@ -478,13 +478,13 @@ pl_status pl_tape_replay(pl_tape **out, const pl_trace *trace, const pl_tape_dev
     if (tape) {
         tape->arena = arena;
         player p = {.r = {.trace = trace}};
-        p.r.training = (pl_training){.cudnn_benchmark = trace->cudnn_benchmark,
-                                     .channels_last = trace->channels_last};
+        p.r.job = (pl_job){.cudnn_benchmark = trace->cudnn_benchmark,
+                           .channels_last = trace->channels_last};
         p.r.e.tape = tape;
         p.r.e.step_arena = step;
         p.r.e.graph = &trace->graph;
         p.r.e.device = device;
-        p.r.e.training = &p.r.training;
+        p.r.e.job = &p.r.job;
         p.r.e.node = -1;
         failed = !prepare(&p);
         if (!failed) run(&p);

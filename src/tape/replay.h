@@ -18,7 +18,7 @@ pl_status pl_tape_replay(pl_tape **out, const pl_trace *trace, const pl_tape_dev
 
 typedef struct pl_replay {
     pl_eager e;
-    pl_training training;
+    pl_job job; /* what the trace says of it */
     const pl_trace *trace;
     const pl_trace_event *event; /* being played */
     int32_t *blocks;             /* [storage_count]; 0: none */

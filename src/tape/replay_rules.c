@@ -260,7 +260,7 @@ static bool describe(const pl_replay *r, const pl_value *x, const pl_value *weig
     conv->dtype = (pl_dtype)x->dtype;
     conv->tf32 = true;
     conv->channels_last = is_channels_last(x) || is_channels_last(weight);
-    conv->benchmark = r->training.cudnn_benchmark;
+    conv->benchmark = r->e.job->cudnn_benchmark;
     for (int i = 0; i < dims; i++) {
         conv->in[i] = x->sizes[2 + i];
         conv->out[i] = y->sizes[2 + i];

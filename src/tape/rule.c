@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "core/checked.h"
+
 bool pl_fn_numbers(pl_eager *e, pl_fn *fn, size_t count) {
     fn->numbers = pl_arena_array(e->step_arena, count, sizeof *fn->numbers);
     if (!fn->numbers) e->failed = true;
@@ -105,7 +107,7 @@ static bool is_channels_last(const pl_value *value) {
     if (value->strides[1] != 1) return false;
     for (int i = d - 1; i >= 2; i--) {
         if (value->sizes[i] != 1 && value->strides[i] != step) return false;
-        step *= value->sizes[i];
+        step = pl_times(step, value->sizes[i]);
     }
     return true;
 }
@@ -115,7 +117,7 @@ static void channels_last_strides(int dims, const int64_t *sizes, int64_t *strid
     strides[1] = 1;
     for (int i = dims - 1; i >= 2; i--) {
         strides[i] = step;
-        step *= sizes[i];
+        step = pl_times(step, sizes[i]);
     }
     strides[0] = step;
 }
@@ -125,7 +127,7 @@ pl_value *pl_new_output(pl_eager *e, const pl_node *node, uint32_t i, pl_dtype d
     const pl_tensor *out = pl_output_tensor(e, node, i);
     if (!out) return pl_new_flat(e, dtype, 0);
     int64_t strides[PL_MAX_DIMS];
-    if (like && e->training->channels_last && out->dims == like->dims && is_channels_last(like)) {
+    if (like && e->job->channels_last && out->dims == like->dims && is_channels_last(like)) {
         channels_last_strides(out->dims, out->sizes, strides);
         return pl_new(e, dtype, out->dims, out->sizes, strides);
     }
@@ -170,15 +172,29 @@ pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
 
 /* ---- the two strings ---- */
 
-enum { MAX_ARGS = 8, MAX_SCRATCH = 16 };
+enum { MAX_ARGS = 8 };
 
+/* What a string has allocated for itself, oldest first: held[first .. count - 1] live. */
 typedef struct scratch {
-    pl_value *held[MAX_SCRATCH];
+    pl_value *few[16], **held; /* held: few, or in the step's arena where there are more */
+    size_t room;
     int first, count;
 } scratch;
 
-static void scratch_add(scratch *s, pl_value *value) {
-    if (s->count < MAX_SCRATCH) s->held[s->count++] = value;
+static void scratch_add(pl_eager *e, scratch *s, pl_value *value) {
+    if (!s->held) {
+        s->held = s->few;
+        s->room = sizeof s->few / sizeof *s->few;
+    }
+    pl_value **grown =
+        pl_arena_grow(e->step_arena, s->held, &s->room, (size_t)s->count + 1, sizeof *grown);
+    if (!grown) {
+        e->failed = true;
+        pl_drop(e, value);
+        return;
+    }
+    s->held = grown;
+    s->held[s->count++] = value;
 }
 
 static void scratch_free_oldest(pl_eager *e, scratch *s) {
@@ -229,19 +245,19 @@ static pl_value *run_formula(pl_eager *e, const char *formula, const pl_value *g
         case 'N':
             result = like_edge(e, edge, is_complex(edge->dtype) ? edge->dtype : grad->dtype);
             break;
-        case 't': scratch_add(&s, pl_new_like(e, grad, grad->dtype)); break;
-        case 'T': scratch_add(&s, like_edge(e, edge, edge->dtype)); break;
-        case 'Q': scratch_add(&s, like_edge(e, edge, grad->dtype)); break;
+        case 't': scratch_add(e, &s, pl_new_like(e, grad, grad->dtype)); break;
+        case 'T': scratch_add(e, &s, like_edge(e, edge, edge->dtype)); break;
+        case 'Q': scratch_add(e, &s, like_edge(e, edge, grad->dtype)); break;
         case 'c':
-            if (edge->dtype != grad->dtype) scratch_add(&s, like_edge(e, edge, grad->dtype));
+            if (edge->dtype != grad->dtype) scratch_add(e, &s, like_edge(e, edge, grad->dtype));
             break;
-        case 'm': scratch_add(&s, pl_new_like(e, grad, PL_DT_BOOL)); break;
-        case 'M': scratch_add(&s, like_edge(e, edge, PL_DT_BOOL)); break;
-        case 'i': scratch_add(&s, pl_new_like(e, grad, PL_DT_I64)); break;
-        case 'I': scratch_add(&s, like_edge(e, edge, PL_DT_I64)); break;
-        case 's': scratch_add(&s, pl_new_flat(e, grad->dtype, -1)); break;
-        case 'f': scratch_add(&s, pl_new_like(e, grad, PL_DT_F32)); break;
-        case 'F': scratch_add(&s, like_edge(e, edge, PL_DT_F32)); break;
+        case 'm': scratch_add(e, &s, pl_new_like(e, grad, PL_DT_BOOL)); break;
+        case 'M': scratch_add(e, &s, like_edge(e, edge, PL_DT_BOOL)); break;
+        case 'i': scratch_add(e, &s, pl_new_like(e, grad, PL_DT_I64)); break;
+        case 'I': scratch_add(e, &s, like_edge(e, edge, PL_DT_I64)); break;
+        case 's': scratch_add(e, &s, pl_new_flat(e, grad->dtype, -1)); break;
+        case 'f': scratch_add(e, &s, pl_new_like(e, grad, PL_DT_F32)); break;
+        case 'F': scratch_add(e, &s, like_edge(e, edge, PL_DT_F32)); break;
         case 'v': {
             int64_t strides[PL_MAX_DIMS] = {0};
             result = pl_alias(e, grad, edge->dims, edge->sizes, strides);
@@ -430,15 +446,16 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
             result = in_place && args[0] ? pl_alias_like(e, args[0])
                                          : pl_new_output(e, node, 0, dtype, args[0]);
             break;
-        case 't': scratch_add(&s, pl_new_output(e, node, 0, dtype, args[0])); break;
+        case 't': scratch_add(e, &s, pl_new_output(e, node, 0, dtype, args[0])); break;
         case 'T':
-            if (args[0]) scratch_add(&s, pl_new_like(e, args[0], args[0]->dtype));
+            if (args[0]) scratch_add(e, &s, pl_new_like(e, args[0], args[0]->dtype));
             break;
         case 'c':
-            if (args[0] && args[0]->dtype != dtype) scratch_add(&s, pl_new_like(e, args[0], dtype));
+            if (args[0] && args[0]->dtype != dtype)
+                scratch_add(e, &s, pl_new_like(e, args[0], dtype));
             break;
-        case 'b': scratch_add(&s, pl_new_output(e, node, 0, PL_DT_BOOL, args[0])); break;
-        case 's': scratch_add(&s, pl_new_flat(e, dtype, -1)); break;
+        case 'b': scratch_add(e, &s, pl_new_output(e, node, 0, PL_DT_BOOL, args[0])); break;
+        case 's': scratch_add(e, &s, pl_new_flat(e, dtype, -1)); break;
         case 'e': extra = pl_new_output(e, node, 0, dtype, args[0]); break;
         case 'i': extra = pl_new_output(e, node, 0, PL_DT_I64, args[0]); break;
         case 'm': extra = pl_new_output(e, node, 0, PL_DT_BOOL, args[0]); break;
@@ -498,20 +515,6 @@ pl_value *pl_pointwise(pl_eager *e, const char *name, const char *backward, pl_v
 }
 
 /* ---- a node ---- */
-
-static void note_unknown(pl_eager *e, const char *target) {
-    pl_tape *tape = e->tape;
-    for (size_t i = 0; i < tape->unknown_count; i++)
-        if (strcmp(tape->unknown[i], target) == 0) return;
-    size_t room = tape->unknown_count;
-    const char **grown = pl_arena_grow(tape->arena, tape->unknown, &room, room + 1, sizeof *grown);
-    if (!grown) {
-        e->failed = true;
-        return;
-    }
-    tape->unknown = grown;
-    tape->unknown[tape->unknown_count++] = target;
-}
 
 /* Whether the kernel of a reduction keeps the innermost dimension of what it reads. */
 static bool keeps_innermost(const pl_node *node, const pl_value *in, const pl_value *out) {
@@ -576,8 +579,6 @@ void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
     if (op) {
         (op->run ? op->run : pl_run_by_rule)(e, node, op);
     } else {
-        note_unknown(e, node->target);
-        if (strncmp(node->target, "higher_order.", 13) == 0) e->tape->hidden_branches = true;
         pl_run_unknown(e, node, NULL);
     }
     bool said = e->tape->call_count > e->calls.begin;

@@ -68,20 +68,14 @@ typedef struct pl_tape_device {
                          double *doubt);
 } pl_tape_device;
 
-/* How the graph is trained, names resolved. */
-typedef struct pl_training {
-    pl_precision precision;
-    const char *optimizer;
-    pl_loss loss;
-    bool checkpoint, channels_last, cudnn_benchmark;
-    int accumulate, steps;
-    pl_parallel_kind parallel;
-    int world, stage;
-    bool parallel_mixed;
-} pl_training;
+/* Steps enough for a job's figures: the first makes the optimizer's state, the third settles
+ * fragmentation. */
+enum { PL_TAPE_STEPS = 3 };
 
-/* The tape of `steps` training steps of PyTorch's eager mode. On failure *out is NULL. */
-pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_training *training,
+/* The tape of `steps` training steps of PyTorch's eager mode, of a job that has been checked; what
+ * it says of batch, fine-tuning and card is in graph and device already. On failure *out is NULL.
+ */
+pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_job *job, int steps,
                         const pl_tape_device *device, size_t memory_limit, pl_error *err);
 
 #endif

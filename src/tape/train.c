@@ -15,8 +15,10 @@
  * Left out: data loading, gradient clipping, schedulers, and steps that a GradScaler skips. */
 #include "tape/train.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/checked.h"
 #include "tape/parallel.h"
 #include "tape/place.h"
 #include "tape/rewrite.h"
@@ -206,7 +208,7 @@ static void take_inputs(pl_trainer *t) {
             int64_t count = 1;
             int classes = logits->dims == 3 ? 2 : 1;
             for (int i = 0; i < logits->dims; i++)
-                if (i != classes) count *= logits->sizes[i];
+                if (i != classes) count = pl_times(count, logits->sizes[i]);
             t->target = pl_new_flat(e, PL_DT_I64, count);
         }
         note_transfer(e, t->target);
@@ -320,8 +322,8 @@ static void release_step(pl_trainer *t, pl_value *loss, pl_value *scaled) {
 
 static void add_note(pl_trainer *t, const char *note) {
     pl_tape *tape = t->e.tape;
-    size_t room = tape->note_count;
-    const char **grown = pl_arena_grow(tape->arena, tape->notes, &room, room + 1, sizeof *grown);
+    const char **grown = pl_arena_grow(tape->arena, tape->notes, &t->e.note_room,
+                                       tape->note_count + 1, sizeof *grown);
     if (!grown) {
         t->e.failed = true;
         return;
@@ -333,7 +335,7 @@ static void add_note(pl_trainer *t, const char *note) {
 static void run_step(pl_trainer *t, int step) {
     pl_eager *e = &t->e;
     e->step = (uint8_t)step;
-    e->calls.on = step == t->job->steps - 1;
+    e->calls.on = step == t->steps - 1;
     e->calls.module = -1;
     /* a node is called in forward, its function in backward, and both make views */
     pl_work_reserve(e, 3 * (size_t)e->graph->node_count + 2 * (size_t)e->leaf_count + 64);
@@ -388,6 +390,47 @@ static void run_step(pl_trainer *t, int step) {
 
 /* ---- the whole ---- */
 
+typedef struct unknown {
+    const char *target;
+    int32_t node;
+} unknown;
+
+static int by_target(const void *x, const void *y) {
+    const unknown *a = x, *b = y;
+    int order = strcmp(a->target, b->target);
+    return order ? order : a->node < b->node ? -1 : 1;
+}
+
+static int by_node(const void *x, const void *y) {
+    const unknown *a = x, *b = y;
+    return a->node < b->node ? -1 : 1;
+}
+
+/* Operators without a rule, each once, in the order of the graph. */
+static bool list_unknown(pl_trainer *t) {
+    pl_tape *tape = t->e.tape;
+    const pl_graph *g = t->e.graph;
+    size_t count = 0, kept = 0;
+    for (int32_t i = 0; i < g->node_count; i++) count += !t->operators[i];
+    if (count == 0) return true;
+    unknown *all = pl_arena_array(tape->arena, count, sizeof *all);
+    tape->unknown = pl_arena_array(tape->arena, count, sizeof *tape->unknown);
+    if (!all || !tape->unknown) return false;
+    count = 0;
+    for (int32_t i = 0; i < g->node_count; i++) {
+        if (t->operators[i]) continue;
+        all[count++] = (unknown){g->nodes[i].target, i};
+        tape->hidden_branches |= strncmp(g->nodes[i].target, "higher_order.", 13) == 0;
+    }
+    qsort(all, count, sizeof *all, by_target);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || strcmp(all[i].target, all[i - 1].target) != 0) all[kept++] = all[i];
+    qsort(all, kept, sizeof *all, by_node);
+    for (size_t i = 0; i < kept; i++) tape->unknown[i] = all[i].target;
+    tape->unknown_count = kept;
+    return true;
+}
+
 static bool prepare(pl_trainer *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
@@ -414,7 +457,7 @@ static bool prepare(pl_trainer *t) {
         }
         t->operators[i] = seen[at].op;
     }
-    return pl_blocks_find(&t->blocks, g, arena);
+    return list_unknown(t) && pl_blocks_find(&t->blocks, g, arena);
 }
 
 /* Dropout or batch norm is there, and none of it trains. */
@@ -452,7 +495,7 @@ static void run(pl_trainer *t) {
     if (t->trains && exported_in_eval_mode(e->graph))
         add_note(t, "exported in eval mode: dropout and batch norm do not train; export after "
                     "model.train()");
-    for (int step = 0; step < t->job->steps && !e->failed; step++) {
+    for (int step = 0; step < t->steps && !e->failed; step++) {
         e->step_arena = t->step_arenas[step % 2];
         if (step >= 2) pl_arena_reset(e->step_arena);
         e->fns = NULL;
@@ -461,18 +504,20 @@ static void run(pl_trainer *t) {
     }
 }
 
-pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_training *training,
+pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_job *job, int steps,
                         const pl_tape_device *device, size_t memory_limit, pl_error *err) {
     *out = NULL;
-    pl_trainer t = {.job = training, .optimizer = pl_optimizer_find(training->optimizer)};
+    if (!job->optimizer || job->world < 1 || job->accumulate < 1 || steps < 1)
+        return pl_fail(err, PL_USAGE, graph->name, -1,
+                       "a job needs an optimizer, and at least one rank, pass and step");
+    pl_trainer t = {.job = job, .steps = steps, .optimizer = pl_optimizer_find(job->optimizer)};
     if (!t.optimizer)
-        return pl_fail(err, PL_USAGE, "--optimizer", -1, "unknown optimizer \"%s\"",
-                       training->optimizer);
-    t.trains = strcmp(training->optimizer, "none") != 0 && training->loss != PL_LOSS_NONE;
-    t.loss = loss_of(graph, training->loss);
-    t.autocast = training->precision == PL_AMP_BF16   ? PL_DT_BF16
-                 : training->precision == PL_AMP_FP16 ? PL_DT_F16
-                                                      : 0;
+        return pl_fail(err, PL_USAGE, "optimizer", -1, "unknown optimizer \"%s\"", job->optimizer);
+    t.trains = strcmp(job->optimizer, "none") != 0 && job->loss != PL_LOSS_NONE;
+    t.loss = loss_of(graph, job->loss);
+    t.autocast = job->precision == PL_AMP_BF16   ? PL_DT_BF16
+                 : job->precision == PL_AMP_FP16 ? PL_DT_F16
+                                                 : 0;
     pl_arena *arena = pl_arena_new(memory_limit);
     pl_tape *tape = arena ? pl_arena_alloc(arena, sizeof *tape) : NULL;
     for (int i = 0; i < 2; i++) t.step_arenas[i] = pl_arena_new(memory_limit);
@@ -482,7 +527,7 @@ pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_training 
         const pl_graph *eager = pl_rewrite(graph, arena);
         t.e = (pl_eager){.tape = tape,
                          .graph = eager,
-                         .training = training,
+                         .job = job,
                          .device = device,
                          .recompute = recompute,
                          .node = -1};

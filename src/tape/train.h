@@ -12,7 +12,8 @@ typedef struct pl_parallel pl_parallel;
 
 typedef struct pl_trainer {
     pl_eager e; /* first: eager's callbacks find the run behind it */
-    const pl_training *job;
+    const pl_job *job;
+    int steps;
     const pl_optimizer *optimizer;
     pl_arena *step_arenas[2]; /* steps alternate: a step drops the gradients of the one before it */
     const pl_operator **operators; /* [node_count] */

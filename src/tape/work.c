@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/checked.h"
 #include "tape/eager.h"
 
 const char *pl_work_kind_name(pl_work_kind kind) {
@@ -228,7 +229,7 @@ static bool column_major(const pl_value *m) {
  * shapes, right for 19 in 20; 2026-11-16, H200, cuBLAS 13). */
 static bool cut_along_depth(const pl_eager *e, const pl_work *call) {
     enum { TILE = 128 };
-    int64_t tiles = ((call->rows + TILE - 1) / TILE) * ((call->columns + TILE - 1) / TILE),
+    int64_t tiles = pl_times(pl_div_up(call->rows, TILE), pl_div_up(call->columns, TILE)),
             sms = e->device->sms, depth = call->depth;
     bool half = pl_dtype_is_half((pl_dtype)call->dtype),
          odd = (call->rows | call->columns | depth) % 8 != 0;

@@ -51,23 +51,14 @@ static inline pl_status pl_rival_needs_one_gpu(const char *name, const pl_subjec
 /* The tape of `steps` steps of the subject's job. */
 static inline pl_status pl_rival_tape(pl_tape **out, const pl_subject *s, int steps,
                                       pl_error *err) {
-    const pl_job *job = s->job;
-    pl_training training = {.precision = job->precision,
-                            .optimizer = job->optimizer,
-                            .loss = job->loss,
-                            .checkpoint = job->checkpoint,
-                            .channels_last = job->channels_last,
-                            .cudnn_benchmark = job->cudnn_benchmark,
-                            .accumulate = job->accumulate,
-                            .steps = steps,
-                            .parallel = PL_ALONE,
-                            .world = 1,
-                            .stage = job->stage};
+    pl_job job = *s->job;
+    job.parallel = PL_ALONE;
+    job.world = 1;
     pl_tape_device device = pl_tape_device_of(s->gpu);
     pl_model_settings settings;
     pl_model_settings_default(&settings);
     if (s->model) settings = s->model->settings;
-    return pl_tape_train(out, s->graph, &training, &device, settings.memory_limit, err);
+    return pl_tape_train(out, s->graph, &job, steps, &device, settings.memory_limit, err);
 }
 
 /* Bytes alive, in all and by kind, and the same at their first peak. */
