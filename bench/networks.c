@@ -12,7 +12,7 @@
  *         src/learn/{blas,kernel,matrix,layer_*,chain,loss,adam,network*,options,random,file}.c \
  *         src/core/error.c -lm -ldl -lpthread -o networks */
 #include "core/clock.h"
-#include "learn/network.h"
+#include "lab/learn/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,7 +203,7 @@ static const product table[] = {
 };
 
 static int products(char **arguments) {
-    const pl_blas *blas;
+    const pl_openblas *blas;
     pl_error err;
     int64_t before = pl_now_us();
     if (pl_blas_open(&blas, &err) != PL_OK) return say(&err);

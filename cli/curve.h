@@ -2,7 +2,7 @@
 #ifndef CLI_CURVE_H
 #define CLI_CURVE_H
 
-#include <plimsoll/plimsoll.h>
+#include <plimsoll/lab.h>
 
 /* The points of a training, as they came; malloc'ed. */
 typedef struct curve {

@@ -41,6 +41,9 @@ static bool wants_generated(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     text_start();
+#if PLIMSOLL_LAB
+    pl_lab_register();
+#endif
     request r;
     pl_weights *weights = NULL;
     int code;

@@ -3,7 +3,7 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
-#include <plimsoll/plimsoll.h>
+#include <plimsoll/lab.h>
 
 typedef enum verb {
     VERB_ESTIMATE,

@@ -23,7 +23,11 @@ class LibraryHook(BuildHookInterface):
                 raise FileNotFoundError("PLIMSOLL_LIBRARY: no library at %s" % named)
             return
         path = found[0].resolve()  # libplimsoll.so is a link to libplimsoll.so.0.1.0
-        build_data["force_include"][str(path)] = "plimsoll/" + next((n for n in NAMES if path.name.startswith(n)), NAMES[0])
+        name = next((n for n in NAMES if path.name.startswith(n)), NAMES[0])
+        build_data["force_include"][str(path)] = "plimsoll/" + name
+        lab = path.with_name(path.name.replace("plimsoll", "plimsoll-lab", 1))
+        if lab.is_file():  # the estimators other than sim and hybrid
+            build_data["force_include"][str(lab)] = "plimsoll/" + name.replace("plimsoll", "plimsoll-lab", 1)
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-" + self._platform()
 

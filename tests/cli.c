@@ -570,6 +570,7 @@ static void json_is_escaped(void) {
 
 int main(void) {
     text_start();
+    pl_lab_register();
     RUN(options_are_told_apart);
     RUN(options_are_well_formed);
     RUN(defaults_are_the_library_s);

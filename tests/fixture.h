@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "estimate/learned.h"
-#include "estimate/packed.h"
+#include "lab/train/learned.h"
+#include "lab/jobs/packed.h"
 
 enum { GRAPH_MOST = 250000 /* bytes */, PATH = 1024 };
 static const int64_t mib = 1 << 20;

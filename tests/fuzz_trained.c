@@ -15,7 +15,8 @@
 #include <zlib.h>
 
 #include "core/clock.h"
-#include "learn/trained.h"
+#include "lab/learn/trained_train.h"
+#include "lab/learn/learners.h"
 
 enum { HEADER = 16, SIZED = 24, SUM_AT = 12, ROWS = 3, STEPS = 6 };
 
@@ -90,6 +91,7 @@ static bool read_once(const unsigned char *bytes, size_t size) {
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size);
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size) {
+    pl_lab_register();
     unsigned char *copy = malloc(size ? size : 1);
     if (!copy) return 0;
     memcpy(copy, bytes, size);
@@ -262,6 +264,7 @@ static bool wanted(const char *name, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
+    pl_lab_register();
     bool seeds = strcmp(argv[1], "seeds") == 0;
     if (seeds && argc != 3) return 2;
     long count = seeds ? 0 : atol(argv[1]);

@@ -1,7 +1,7 @@
 /* GPUMemNet's CSV: made-up rows in every form the reader takes, each error with its byte, and the
  * public file where it lies beside the repository:
  *     test_gpumemnet_csv [FILE.csv.xz] */
-#include "estimate/gpumemnet_csv.h"
+#include "lab/jobs/gpumemnet_csv.h"
 
 #include <math.h>
 #include <stdlib.h>

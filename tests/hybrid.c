@@ -6,8 +6,7 @@
 
 #include "check.h"
 #include "device/workspace.h"
-#include "estimate/hybrid_learn.h"
-#include "estimate/weights.h"
+#include "lab/train/hybrid_learn.h"
 
 static const char *fixture, *measured;
 static char folder[] = "/tmp/plimsoll-hybrid-XXXXXX";
@@ -154,7 +153,7 @@ static void failures_say_what_to_do(void) {
     if (!jobs) return;
     pl_error err = {0};
     const pl_weights *found;
-    if (!pl_weights_built_in("hybrid")) {
+    if (!pl_estimator_find("hybrid")->has_weights) {
         CHECK_INT(pl_weights_for(&found, pl_estimator_named("hybrid"), NULL, &err), PL_USAGE);
         CHECK(strstr(err.message, "plimsoll train hybrid") != NULL);
     }

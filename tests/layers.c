@@ -8,9 +8,9 @@
  * differences are extrapolated to 0 (Richardson). That leaves 1e-3 or so of the largest gradient.
  * Where the two disagree there is a corner within (ReLU inside an encoder, the largest of a pool):
  * such places are skipped, and may be few. */
-#include "learn/adam.h"
-#include "learn/loss.h"
-#include "learn/network.h"
+#include "lab/learn/adam.h"
+#include "lab/learn/loss.h"
+#include "lab/learn/network.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -99,8 +99,8 @@ static void rig_close(rig *g) {
     pl_chain_close(&g->chain);
 }
 
-static pl_pass rig_pass(rig *g, bool training, bool packed) {
-    return (pl_pass){.products = {.kernels = g->kernels, .room = g->room},
+static pl_net_pass rig_pass(rig *g, bool training, bool packed) {
+    return (pl_net_pass){.products = {.kernels = g->kernels, .room = g->room},
                      .batch = &g->batch,
                      .weights = packed ? g->packed : g->weights,
                      .packed = packed,
@@ -112,7 +112,7 @@ static pl_pass rig_pass(rig *g, bool training, bool packed) {
 }
 
 static double rig_value(rig *g) {
-    pl_pass pass = rig_pass(g, true, false);
+    pl_net_pass pass = rig_pass(g, true, false);
     g->layer->kind->forward(g->layer, &pass, g->x, g->y, g->kept);
     double sum = 0;
     for (size_t i = 0; i < g->y_count; i++) sum += (double)g->y[i] * (double)g->r[i];
@@ -169,7 +169,7 @@ static void gradients_of(const char *text, bool steps) {
     for (size_t i = 0; i < g->chain.weights; i++) g->gradients[i] = 0.5f;
     for (size_t i = 0; i < g->x_count; i++) g->dx[i] = 99;
     rig_value(g);
-    pl_pass pass = rig_pass(g, true, false);
+    pl_net_pass pass = rig_pass(g, true, false);
     l->kind->backward(l, &pass, g->x, g->y, g->r, g->dx, g->kept);
     float *analytic = numbers(count);
     for (size_t i = 0; i < count; i++) analytic[i] = g->gradients[from + i] - 0.5f;
@@ -272,7 +272,7 @@ static void predicting_is_training_without_noise(void) {
         }
         pl_chain_pack(&g->chain, g->weights, g->packed);
         float *other = numbers(g->y_count);
-        pl_pass pass = rig_pass(g, false, true);
+        pl_net_pass pass = rig_pass(g, false, true);
         g->layer->kind->forward(g->layer, &pass, g->x, g->y, g->kept);
         pass = rig_pass(g, false, false);
         pass.products.kernels = pl_kernels_plain();
@@ -307,7 +307,7 @@ static void chain_gradients_hold(void) {
     pl_chain_start(&chain, weights, NULL, &random);
     float r[SAMPLES * 2];
     for (size_t i = 0; i < SAMPLES * 2; i++) r[i] = (float)pl_random_normal(&random);
-    pl_pass pass = rig_pass(g, true, false);
+    pl_net_pass pass = rig_pass(g, true, false);
     pass.weights = weights;
     pass.gradients = gradients;
     pl_chain_forward(&chain, &pass, g->x, room);
@@ -509,10 +509,10 @@ static void adam_by_hand(void) {
     step = pl_adam_next(&clip, 0.1, 0.25);
     CHECK(step.scale == 1);
 
-    pl_schedule s = {.rate = 0.01, .drop_epoch = 80, .drop_factor = 0.1};
+    pl_rate_schedule s = {.rate = 0.01, .drop_epoch = 80, .drop_factor = 0.1};
     CHECK(fabs(pl_schedule_rate(&s, 80, 0) - 0.01) < 1e-12);
     CHECK(fabs(pl_schedule_rate(&s, 81, 0) - 0.001) < 1e-12);
-    s = (pl_schedule){.rate = 1, .cosine = true, .warmup = 4, .steps = 100};
+    s = (pl_rate_schedule){.rate = 1, .cosine = true, .warmup = 4, .steps = 100};
     CHECK(fabs(pl_schedule_rate(&s, 1, 0) - 0.25) < 1e-12);
     CHECK(fabs(pl_schedule_rate(&s, 1, 50) - 0.5) < 1e-12);
 }

@@ -1,10 +1,10 @@
 /* What learning stands on: random numbers, options in text, bytes of a model file, metrics, folds.
  * Model files themselves: trained.c. */
 #include "learn/file.h"
-#include "learn/folds.h"
-#include "learn/metrics.h"
-#include "learn/options.h"
-#include "learn/random.h"
+#include "lab/learn/folds.h"
+#include "lab/learn/metrics.h"
+#include "lab/learn/options.h"
+#include "lab/learn/random.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "estimate/estimator.h"
+#include "lab/estimators/method.h"
 
 extern const pl_estimator pl_estimator_horus, pl_estimator_dnnmem, pl_estimator_llmem,
     pl_estimator_zero, pl_estimator_accelerate, pl_estimator_faketensor;
@@ -302,6 +302,7 @@ static void sums_over_a_graph_do_not_wrap(void) {
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     folder = argv[1];
+    pl_lab_register();
     arena = pl_arena_new(0);
     if (!arena) return 2;
     RUN(rows_say_what_they_are);

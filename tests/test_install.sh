@@ -14,7 +14,11 @@ everything_is_installed() {
         share/fish/vendor_completions.d/plimsoll.fish; do
         [ -f "$prefix/$path" ] || { echo "no $path"; false; }
     done
-    for name in libplimsoll.so libplimsoll.a plimsoll.pc; do
+    lab=
+    if [ -f "$BUILD/libplimsoll-lab.so" ]; then
+        lab="libplimsoll-lab.so libplimsoll-lab.a plimsoll-lab.pc lab.h"
+    fi
+    for name in libplimsoll.so libplimsoll.a plimsoll.pc $lab; do
         [ -n "$(find "$prefix" -name $name)" ] || { echo "no $name"; false; }
     done
 }

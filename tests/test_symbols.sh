@@ -1,37 +1,82 @@
 #!/bin/sh
-# What the shared library exports is what the public header declares and plimsoll.map lists.
+# What each shared library exports is what its public header declares and its map lists, and, of libplimsoll, what it
+# lends to the laboratory and to nobody else. What libplimsoll needs is the C library and zlib.
 . "$ROOT/tests/case.sh"
 
-declared() { # functions of the header: pl_name( outside comments, no typedefs
-    sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' "$ROOT/include/plimsoll/plimsoll.h" |
+with_lab() { [ -f "$BUILD/libplimsoll-lab.so" ]; }
+header_of() { case $1 in plimsoll) echo plimsoll.h ;; *) echo lab.h ;; esac; }
+library_of() { case $1 in plimsoll) echo libplimsoll ;; *) echo libplimsoll-lab ;; esac; }
+
+declared() { # MAP: functions of its header: pl_name( outside comments, no typedefs
+    sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' "$ROOT/include/plimsoll/$(header_of "$1")" |
         grep -o '\bpl_[a-z_0-9]*(' | tr -d '(' | sort -u
 }
-listed() { grep -o '^ *pl_[a-z_0-9]*;' "$ROOT/plimsoll.map" | tr -d ' ;' | sort -u; }
-
-map_lists_the_header() {
-    declared >declared
-    listed >listed
-    [ "$(wc -l <declared)" -gt 15 ]
-    diff declared listed
+# MAP NODE: the names that a node of the map lists
+listed() {
+    awk -v node="$2" '$2 == "{" { on = $1 ~ node } on' "$ROOT/$1.map" | grep -o '^ *pl_[a-z_0-9]*;' | tr -d ' ;' | sort -u
+}
+exported() { # MAP
+    nm -D --defined-only "$BUILD/$(library_of "$1").so" |
+        awk '$2 == "T" || $2 == "D" || $2 == "R" || $2 == "B" { sub(/@.*/, "", $3); print $3 }' | sort -u
 }
 
-library_exports_the_map() {
-    command -v nm >/dev/null || skip "library_exports_the_map: no nm"
-    nm -D --defined-only "$BUILD/libplimsoll.so" | awk '$2 == "T" || $2 == "D" || $2 == "R" { sub(/@.*/, "", $3); print $3 }' |
-        sort -u >exported
-    listed >listed
+maps_list_the_headers() {
+    for map in plimsoll lab; do
+        declared $map >declared
+        listed $map '_0.1$' >listed
+        [ "$(wc -l <declared)" -gt 10 ]
+        diff declared listed
+    done
+}
+
+libraries_export_the_maps() {
+    command -v nm >/dev/null || skip "libraries_export_the_maps: no nm"
+    { listed plimsoll '_0.1$'; listed plimsoll '_PRIVATE$'; } | sort -u >listed
+    exported plimsoll >exported
+    diff listed exported
+    with_lab || return 0
+    listed lab '_0.1$' >listed
+    exported lab >exported
     diff listed exported
 }
 
-# Every name another program could meet in the static library starts with pl_.
-static_library_keeps_to_its_prefix() {
-    command -v nm >/dev/null || skip "static_library_keeps_to_its_prefix: no nm"
-    nm --defined-only "$BUILD/libplimsoll.a" 2>/dev/null | awk '$2 ~ /^[TDRBVW]$/ && $3 !~ /^(pl_|__|_ZN|DW\.|\.)/ { print $3 }' |
-        grep -v -E 'asan|ubsan|odr' >wrong || true
+# Lent is what the laboratory uses: neither more nor less.
+what_is_lent_is_used() {
+    command -v nm >/dev/null || skip "what_is_lent_is_used: no nm"
+    with_lab || skip "what_is_lent_is_used: a build without the laboratory"
+    listed plimsoll '_PRIVATE$' >lent
+    listed plimsoll '_0.1$' >public
+    nm -D --undefined-only "$BUILD/libplimsoll-lab.so" | awk '$2 ~ /^pl_/ { sub(/@.*/, "", $2); print $2 }' | sort -u |
+        comm -23 - public >used
+    [ "$(wc -l <used)" -gt 10 ]
+    diff lent used
+}
+
+# DT_NEEDED alone: what else a program brings along is its own.
+libplimsoll_needs_libc_libm_and_zlib() {
+    command -v readelf >/dev/null || skip "libplimsoll_needs_libc_libm_and_zlib: no readelf"
+    case $BUILD in *asan* | *tsan*) skip "libplimsoll_needs_libc_libm_and_zlib: on the ordinary build alone" ;; esac
+    readelf -d "$BUILD/libplimsoll.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >needed
+    grep -q '^libz\.' needed
+    grep -v -E '^(libc|libm|libz|ld-linux[-a-z0-9_]*)\.so' needed >wrong || true
+    silent wrong
+    nm -D --undefined-only "$BUILD/libplimsoll.so" | grep -w -E 'dlopen|dlsym' >wrong || true
     silent wrong
 }
 
-try map_lists_the_header
-try library_exports_the_map
-try static_library_keeps_to_its_prefix
+# Every name another program could meet in a static library starts with pl_.
+static_libraries_keep_to_their_prefix() {
+    command -v nm >/dev/null || skip "static_libraries_keep_to_their_prefix: no nm"
+    for library in "$BUILD"/libplimsoll*.a; do
+        nm --defined-only "$library" 2>/dev/null | awk '$2 ~ /^[TDRBVW]$/ && $3 !~ /^(pl_|__|_ZN|DW\.|\.)/ { print $3 }' |
+            grep -v -E 'asan|ubsan|odr' >wrong || true
+        silent wrong
+    done
+}
+
+try maps_list_the_headers
+try libraries_export_the_maps
+try what_is_lent_is_used
+try libplimsoll_needs_libc_libm_and_zlib
+try static_libraries_keep_to_their_prefix
 done_testing

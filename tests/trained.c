@@ -1,6 +1,7 @@
 /* Model files: what is refused before training and before predicting, scaling, the file's bytes,
  * and damaged files. */
-#include "learn/trained.h"
+#include "lab/learn/trained_train.h"
+#include "lab/learn/learners.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -583,6 +584,7 @@ static void learners_are_found(void) {
 }
 
 int main(void) {
+    pl_lab_register();
     RUN(scaled_to_the_learners_wish);
     RUN(classes_have_probabilities);
     RUN(training_refuses);

@@ -1,10 +1,11 @@
 /* Trees: splits against all possible ones, boosting against its formulas, models that are saved and
  * loaded, and files that lie. XGBoost and LightGBM are tried where their libraries are. */
-#include "learn/adaboost.h"
-#include "learn/bins.h"
+#include "lab/learn/adaboost.h"
+#include "lab/learn/learners.h"
+#include "lab/learn/bins.h"
 #include "learn/learner.h"
-#include "learn/random.h"
-#include "learn/tree.h"
+#include "lab/learn/random.h"
+#include "lab/learn/tree_train.h"
 
 #include "check.h"
 

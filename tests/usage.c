@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "core/file.h"
-#include "estimate/learned.h"
+#include "lab/train/learned.h"
 
 static const char *jobs_path, *traces;
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 from . import _optimizer, _words
 from ._errors import Error, InputError, MissingError, UsageError
-from ._library import READING, library, rows, text
+from ._library import READING, laboratory, library, rows, text
 from ._model import DEFAULTS, Model, _Job
 from ._report import Gpu, Report, gpu_of
 
@@ -36,7 +36,8 @@ def gpus() -> List[Gpu]:
 
 
 def estimators() -> List[Estimator]:
-    """The ways to find the peak."""
+    """The ways to find the peak: the library's, and the laboratory's where it is installed."""
+    laboratory()
     kinds = ("simulation", "formula", "learned")
     return [Estimator(text(e.name) or "", kinds[e.kind], text(e.title) or "", text(e.source) or "", text(e.leaves_out) or "",
                       bool(e.needs_graph), bool(e.has_weights) or kinds[e.kind] != "learned")
@@ -112,7 +113,7 @@ def _check(asked: Dict[str, Any]) -> Gpu:
     if callable(told["loss"]):
         told["loss"] = "own"
     _Job({k: v for k, v in told.items() if k != "optimizer"})
-    if told["estimator"].lower() not in {e.name for e in estimators()}:
+    if told["estimator"].lower() not in ("sim", "hybrid") and told["estimator"].lower() not in {e.name for e in estimators()}:
         raise UsageError("%r is none of %s" % (told["estimator"], ", ".join(e.name for e in estimators())), "estimator")
     for gpu in gpus():
         if gpu.name == told["gpu"].lower():

@@ -241,6 +241,7 @@ def _check(lib: Any, path: str) -> None:
 
 _lock = threading.Lock()
 _lib: Any = None
+_lab: Any = None
 _path = ""
 
 
@@ -259,6 +260,23 @@ def library() -> Any:
             _check(lib, path)
             _lib, _path = lib, path
     return _lib
+
+
+def laboratory() -> bool:
+    """Adds the estimators of libplimsoll-lab to the library's, where that lies beside it: False where it does not."""
+    global _lab
+    library()
+    folder, name = os.path.split(_path)
+    base = name.split("plimsoll", 1)[0] + "plimsoll"
+    with _lock:
+        if _lab is None:
+            try:
+                _lab = ctypes.CDLL(os.path.join(folder, base + "-lab" + name[len(base):]))
+                _lab.pl_lab_register.restype, _lab.pl_lab_register.argtypes = None, []
+            except (OSError, AttributeError):
+                return False
+        _lab.pl_lab_register()
+    return True
 
 
 def library_path() -> str:

@@ -72,6 +72,8 @@ class _Job:
             # The case of a name does not matter, as in the command.
             value = value.lower() if name in ("optimizer", "gpu", "estimator") else value
             setattr(self.job, name, self._bytes(value, name))
+        if self.job.estimator not in (b"sim", b"hybrid"):
+            _library.laboratory()
         for name, most in (("host_speed", 10), ("copy_gbps", 1000)):
             value = settings.get(name)
             if value is None:

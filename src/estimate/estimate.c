@@ -114,13 +114,8 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     const pl_estimator *estimator = NULL;
     pl_status status = check_job(job, &gpu, &estimator, err);
     const pl_weights *weights = NULL;
-    if (status == PL_OK && estimator->method)
+    if (status == PL_OK && estimator->info.learns)
         status = pl_weights_for(&weights, estimator, job->weights, err);
-    if (status == PL_OK && weights && !estimator->method->learn &&
-        !pl_weights_part(weights, "memory"))
-        status = pl_fail(err, PL_USAGE, "--model", -1,
-                         "these weights learnt %s, not memory: there is no peak to tell",
-                         weights->info.target);
     if (status == PL_OK) status = check_kind(model, estimator, err);
     if (status != PL_OK) return status;
     pl_graph *g;
@@ -129,12 +124,10 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job,
     status = pl_model_graph(model, job, &g, &owned, &batch, &seq, err);
     if (status != PL_OK) return status;
     pl_report *report = pl_report_new(model->settings.memory_limit);
-    pl_profile profile;
-    pl_subject subject = {.job = job, .gpu = gpu, .profile = &profile, .model = model, .graph = g};
-    if (!report ||
-        (estimator->info.kind != PL_SIMULATION &&
-         !pl_model_profile(&profile, model, g, job, batch, seq, pl_report_arena(report))))
-        status = pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    pl_subject subject = {.job = job, .gpu = gpu, .model = model, .graph = g};
+    if (!report) status = pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    if (status == PL_OK && estimator->prepare)
+        status = estimator->prepare(&subject, weights, batch, seq, pl_report_arena(report), err);
     if (status == PL_OK) status = estimator->estimate(report, &subject, weights, err);
     if (status == PL_OK && job->train) pl_report_trains(report, trainable(g));
     if (owned) pl_graph_close(&g);

@@ -1,9 +1,9 @@
-/* estimator: a row of the registry. One file each, in estimators/. */
+/* estimator: a row of the registry. One file each: sim and hybrid in estimators/, the others in the
+ * laboratory (lab/estimators/), which adds its rows by pl_estimators_add. */
 #ifndef PL_ESTIMATE_ESTIMATOR_H
 #define PL_ESTIMATE_ESTIMATOR_H
 
 #include "estimate/model.h"
-#include "estimate/profile.h"
 #include "estimate/report.h"
 #include "learn/trained.h"
 
@@ -11,43 +11,44 @@
 typedef struct pl_subject {
     const pl_job *job;
     const pl_gpu *gpu;
-    const pl_profile *profile;
+    const struct pl_profile *profile; /* counts of layers; NULL unless the estimator prepares it */
     const pl_model *model; /* NULL: no graph, counts alone */
     const pl_graph *graph; /* bound to the job's batch; NULL likewise */
 } pl_subject;
 
-struct pl_lesson; /* estimate/learned.h */
-
-/* What learns, from what, and how. */
-typedef struct pl_method {
-    const pl_learner *learner;
-    bool columns, steps; /* of a profile: pl_features_of, pl_steps_of */
-    pl_view view;        /* default: all features */
-    bool classifies;     /* bins of memory; else log2 of bytes */
-    double soft;         /* classifiers: how sharp a bin's edge is, in bins; 0: a step */
-    const char *options; /* the learner's */
-    double hold_out;     /* share of jobs kept apart for early stopping and the interval */
-    bool refit;          /* train on all jobs after that; for learners that do not stop early */
-    bool compute;        /* learns floating-point operations too, where they were measured */
-    /* Its own way to learn; NULL: that of learned.c. */
-    pl_status (*learn)(pl_weights **out, const struct pl_lesson *lesson, pl_error *err);
-} pl_method;
+/* Weights in the library's read-only data (models/NAME.plm). */
+typedef struct pl_built_in {
+    const unsigned char *begin, *end;
+    pl_weights *read; /* NULL: not yet; weights.c's alone */
+} pl_built_in;
 
 typedef struct pl_estimator {
-    pl_estimator_info info; /* has_weights is filled by the registry */
+    pl_estimator_info info;
+    /* Before an estimate of a model: fills what the estimator looks at besides the graph; NULL:
+     * nothing. batch, seq: what the graph is bound to. */
+    pl_status (*prepare)(pl_subject *subject, const pl_weights *weights, int64_t batch, int64_t seq,
+                         pl_arena *arena, pl_error *err);
     /* Fills peak_bytes and what else it knows; the report comes with everything unknown. weights:
      * NULL for those that do not learn. The subject has a graph where info.needs_graph. */
     pl_status (*estimate)(pl_report *report, const pl_subject *subject, const pl_weights *weights,
                           pl_error *err);
-    const pl_method *method; /* NULL: does not learn */
+    /* Whether a part of a model file is one of this estimator and this version; NULL: it looks when
+     * it uses them. path: for messages. */
+    pl_status (*check)(const pl_trained *part, const char *path, pl_error *err);
+    pl_built_in *built_in;          /* NULL where info.has_weights is false */
+    const struct pl_method *method; /* how it learns: the laboratory's own; NULL: not here */
 } pl_estimator;
 
 const pl_estimator *pl_estimator_row(size_t index);       /* NULL past the end */
 const pl_estimator *pl_estimator_named(const char *name); /* NULL: none */
 
-/* The estimate of every learned estimator but hybrid: features in, log2 of bytes or bins out. */
-pl_status pl_estimate_learned(pl_report *report, const pl_subject *subject,
-                              const pl_weights *weights, pl_error *err);
+/* The rows behind the library's own. They must stay for as long as the process runs; to add the same
+ * again changes nothing. Safe while other threads look rows up. */
+typedef struct pl_estimator_rows {
+    const pl_estimator *const *rows;
+    size_t count;
+} pl_estimator_rows;
+void pl_estimators_add(const pl_estimator_rows *rows);
 
 /* What every report ends with: its names, and whether the job fits. */
 void pl_report_finish(pl_report *report, const pl_estimator *estimator, const pl_gpu *gpu);

@@ -1,63 +1,44 @@
-/* estimators: the registry. A new one is a file in estimators/ and a row here. */
-#include <pthread.h>
+/* estimators: the registry. The library's own rows, and those that the laboratory adds. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "estimate/estimator.h"
-#include "estimate/weights.h"
 
-#define ROWS(X)                                                                                    \
-    X(hybrid)                                                                                      \
-    X(sim)                                                                                         \
-    X(bigru_transformer) X(bigru_transformer_light) X(transformer_only) X(bigru_only)              \
-        X(transformer_bigru) X(decision_tree) X(random_forest) X(adaboost) X(xgboost)              \
-            X(extra_trees) X(catboost) X(lightgbm) X(lightgbm_library) X(gpumemnet_mlp)            \
-                X(gpumemnet_transformer) X(gpumemnet_regression) X(horus) X(dnnmem) X(llmem)       \
-                    X(zero) X(accelerate) X(faketensor)
+extern const pl_estimator pl_estimator_hybrid, pl_estimator_sim;
 
-#define X(name) extern const pl_estimator pl_estimator_##name;
-ROWS(X)
-#undef X
+static const pl_estimator *const own[] = {&pl_estimator_hybrid, &pl_estimator_sim};
+enum { OWN = sizeof own / sizeof *own };
 
-static const pl_estimator *const rows[] = {
-#define X(name) &pl_estimator_##name,
-    ROWS(X)
-#undef X
-};
-enum { COUNT = sizeof rows / sizeof *rows };
+static const pl_estimator_rows *_Atomic added;
+
+void pl_estimators_add(const pl_estimator_rows *rows) {
+    atomic_store(&added, rows);
+}
 
 const pl_estimator *pl_estimator_row(size_t index) {
-    return index < COUNT ? rows[index] : NULL;
+    if (index < OWN) return own[index];
+    const pl_estimator_rows *more = atomic_load(&added);
+    return more && index - OWN < more->count ? more->rows[index - OWN] : NULL;
 }
 
 const pl_estimator *pl_estimator_named(const char *name) {
-    for (size_t i = 0; name && i < COUNT; i++)
-        if (strcmp(rows[i]->info.name, name) == 0) return rows[i];
+    const pl_estimator *row = NULL;
+    for (size_t i = 0; name && (row = pl_estimator_row(i)); i++)
+        if (strcmp(row->info.name, name) == 0) return row;
     return NULL;
-}
-
-/* The rows' infos, with what the registry knows besides. */
-static pl_estimator_info infos[COUNT];
-
-static void fill_infos(void) {
-    for (size_t i = 0; i < COUNT; i++) {
-        infos[i] = rows[i]->info;
-        infos[i].learns = rows[i]->method != NULL;
-        infos[i].has_weights = pl_weights_built_in(infos[i].name);
-    }
 }
 
 const pl_estimator_info *pl_estimator_at(size_t index) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fill_infos);
-    return index < COUNT ? &infos[index] : NULL;
+    const pl_estimator *row = pl_estimator_row(index);
+    return row ? &row->info : NULL;
 }
 
 const pl_estimator_info *pl_estimator_find(const char *name) {
-    for (size_t i = 0; name && i < COUNT; i++)
-        if (strcmp(rows[i]->info.name, name) == 0) return pl_estimator_at(i);
-    return NULL;
+    const pl_estimator *row = pl_estimator_named(name);
+    return row ? &row->info : NULL;
 }
 
 const char *pl_estimator_name(size_t index) {
-    return index < COUNT ? rows[index]->info.name : NULL;
+    const pl_estimator *row = pl_estimator_row(index);
+    return row ? row->info.name : NULL;
 }

@@ -10,7 +10,6 @@
 #include "graph/finetune.h"
 #include "import/graph_json.h"
 #include "import/import.h"
-#include "estimate/profile.h"
 
 const char *pl_version(void) {
     return PL_VERSION;
@@ -368,36 +367,4 @@ pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, cons
     pl_arena_free(&text.arena);
     if (owned) pl_graph_close(&g);
     return *out ? PL_OK : pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
-}
-
-bool pl_model_profile(pl_profile *out, const pl_model *model, const pl_graph *g, const pl_job *job,
-                      int64_t batch, int64_t seq, pl_arena *arena) {
-    const pl_trace *t = model->trace;
-    const pl_summary *s = model->summary;
-    if (!t && !s) return pl_profile_of_graph(out, g, job, batch, seq, arena);
-    size_t count = t ? t->layer_count : s->layer_count;
-    pl_profile_layer *layers = pl_arena_array(arena, count + 1, sizeof *layers);
-    if (!layers) return false;
-    for (size_t i = 0; i < count; i++)
-        layers[i] = t ? (pl_profile_layer){.type = t->layers[i].type,
-                                           .activations = t->layers[i].outputs,
-                                           .parameters = t->layers[i].parameters}
-                      : (pl_profile_layer){.type = s->layers[i].type,
-                                           .activations = s->layers[i].activations,
-                                           .parameters = s->layers[i].parameters};
-    *out = (pl_profile){.job = *job,
-                        .parameters = model->info.parameters,
-                        .trainable = model->info.trainable,
-                        .parameter_bytes = PL_UNKNOWN,
-                        .buffer_bytes = PL_UNKNOWN,
-                        .input_elements = s ? s->input_elements : PL_UNKNOWN};
-    out->job.batch = batch;
-    out->job.seq = seq;
-    if (t) {
-        pl_precision_parse(t->precision, &out->job.precision);
-        if (t->optimizer[0]) out->job.optimizer = t->optimizer;
-        out->job.checkpoint = t->checkpoint;
-    }
-    pl_profile_complete(out, layers, count);
-    return true;
 }

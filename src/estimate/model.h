@@ -27,10 +27,4 @@ struct pl_model {
 pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
                          int64_t *batch, int64_t *seq, pl_error *err);
 
-/* The job as estimators that look at counts see it; g, batch and seq as pl_model_graph gave them.
- * false: out of memory. */
-struct pl_profile;
-bool pl_model_profile(struct pl_profile *out, const pl_model *model, const pl_graph *g,
-                      const pl_job *job, int64_t batch, int64_t seq, pl_arena *arena);
-
 #endif

@@ -50,8 +50,4 @@ extern const char *const pl_usage_signal_names[PL_USAGE_SIGNALS];
 /* A counter's share as ratios are taken of it: percent, not less than a trace. */
 double pl_usage_share(double percent);
 
-struct pl_lesson;
-/* Adds a part a target. */
-pl_status pl_usage_learn(pl_weights *weights, const struct pl_lesson *lesson, pl_error *err);
-
 #endif

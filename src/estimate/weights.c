@@ -89,45 +89,6 @@ static pl_status read_parts(pl_weights **out, const unsigned char *bytes, size_t
 
 /* ---- files ---- */
 
-/* Where the names differ from what this version feeds its learners: says which. */
-static pl_status check_names(const pl_scaled *learnt, size_t learnt_count, const char *const *names,
-                             size_t count, const char *path, pl_error *err) {
-    for (size_t i = 0; i < learnt_count || i < count; i++) {
-        const char *was = i < learnt_count ? learnt[i].name : "", *is = i < count ? names[i] : "";
-        if (strcmp(was, is) != 0)
-            return pl_fail(err, PL_INPUT, path, -1,
-                           "learnt from other features than this version has: number %zu is '%s', "
-                           "'%s' is expected; train it anew",
-                           i + 1, was, is);
-    }
-    return PL_OK;
-}
-
-/* A file with a right checksum may be of another version. Estimators that learn in their own way
- * check their parts when they use them. */
-static pl_status check_part(const pl_trained *part, const pl_estimator *estimator, const char *path,
-                            pl_error *err) {
-    const pl_method *method = estimator->method;
-    const char *name = estimator->info.name, *target = part->target;
-    if (method->learn) return PL_OK;
-    if (strcmp(target, "memory") != 0 &&
-        !(method->compute && (strcmp(target, "flops") == 0 || strcmp(target, "flop-rate") == 0)))
-        return pl_fail(err, PL_INPUT, path, -1, "a target \"%s\", which %s does not learn", target,
-                       name);
-    if (part->learner != method->learner)
-        return pl_fail(err, PL_INPUT, path, -1, "learnt by \"%s\", %s learns by \"%s\"",
-                       part->learner->name, name, method->learner->name);
-    if ((part->class_count > 0) != method->classifies)
-        return pl_fail(err, PL_INPUT, path, -1, "%s, which %s is not",
-                       method->classifies ? "a regression" : "a classifier", name);
-    pl_status status =
-        check_names(part->columns, part->column_count, pl_feature_names(method->view),
-                    method->columns ? pl_feature_count(method->view) : 0, path, err);
-    if (status != PL_OK) return status;
-    return check_names(part->channels, part->channel_count, pl_channel_names(),
-                       method->steps ? pl_channel_count() : 0, path, err);
-}
-
 pl_status pl_weights_open(pl_weights **out, const char *path, pl_error *err) {
     *out = NULL;
     pl_file file;
@@ -137,11 +98,12 @@ pl_status pl_weights_open(pl_weights **out, const char *path, pl_error *err) {
     pl_file_close(&file);
     const char *name = status == PL_OK ? (*out)->info.estimator : "";
     const pl_estimator *estimator = pl_estimator_named(name);
-    if (status == PL_OK && (!estimator || !estimator->method))
+    if (status == PL_OK && (!estimator || !estimator->info.learns))
         status = pl_fail(err, PL_INPUT, path, -1,
                          "weights of an estimator \"%s\" that this version does not have", name);
-    for (size_t i = 0; status == PL_OK && i < (*out)->part_count; i++)
-        status = check_part((*out)->parts[i], estimator, path, err);
+    /* A file with a right checksum may be of another version. */
+    for (size_t i = 0; status == PL_OK && estimator->check && i < (*out)->part_count; i++)
+        status = estimator->check((*out)->parts[i], path, err);
     if (status != PL_OK) pl_weights_close(out);
     return status;
 }
@@ -152,34 +114,7 @@ pl_status pl_weights_save(const pl_weights *weights, const char *path, pl_error 
 
 /* ---- the library's own ---- */
 
-/* Made by meson from models/NAME.plm: where its bytes begin and end. */
-#define WEIGHTS(symbol, name)                                                                      \
-    extern const unsigned char pl_model_##symbol[] __attribute__((visibility("hidden")));          \
-    extern const unsigned char pl_model_##symbol##_end[] __attribute__((visibility("hidden")));
-#include "weights_rows.h"
-#undef WEIGHTS
-
-static struct own {
-    const char *name;
-    const unsigned char *begin, *end;
-    pl_weights *read; /* NULL: not yet. Never given back: XGBoost's own are gone before we are */
-} owns[] = {
-#define WEIGHTS(symbol, name) {name, pl_model_##symbol, pl_model_##symbol##_end, NULL},
-#include "weights_rows.h"
-#undef WEIGHTS
-    {NULL, NULL, NULL, NULL}};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct own *own_of(const char *estimator) {
-    for (struct own *own = owns; own->name; own++)
-        if (strcmp(own->name, estimator) == 0) return own;
-    return NULL;
-}
-
-bool pl_weights_built_in(const char *estimator) {
-    return own_of(estimator) != NULL;
-}
 
 pl_status pl_weights_for(const pl_weights **out, const pl_estimator *estimator,
                          const pl_weights *given, pl_error *err) {
@@ -189,7 +124,7 @@ pl_status pl_weights_for(const pl_weights **out, const pl_estimator *estimator,
         return pl_fail(err, PL_USAGE, "--model", -1, "weights of %s cannot serve %s",
                        given->info.estimator, name);
     if (given) return PL_OK;
-    struct own *own = own_of(name);
+    pl_built_in *own = estimator->built_in;
     if (!own)
         return pl_fail(err, PL_USAGE, "--estimator", -1,
                        "no weights of %s are built in: make them with `plimsoll train %s --jobs "

@@ -19,7 +19,6 @@ struct pl_estimator;
  * there are none, or they are another's. */
 pl_status pl_weights_for(const pl_weights **out, const struct pl_estimator *estimator,
                          const pl_weights *given, pl_error *err);
-bool pl_weights_built_in(const char *estimator);
 /* The part that learnt target; NULL: none. */
 const pl_trained *pl_weights_part(const pl_weights *weights, const char *target);
 

@@ -1,5 +1,5 @@
-/* leafwise: gradient boosting leaf by leaf, as it answers (leafwise.c) and as it is grown
- * (leafwise_train.c). */
+/* leafwise: gradient boosting leaf by leaf, as it answers; it is grown in
+ * lab/learn/leafwise_train.c. */
 #ifndef PL_LEARN_LEAFWISE_H
 #define PL_LEARN_LEAFWISE_H
 
@@ -16,9 +16,5 @@ typedef struct pl_leafwise {
 
 pl_leafwise *pl_leafwise_new(size_t columns, size_t classes); /* NULL: out of memory */
 void pl_leafwise_close(pl_learned **learned);
-
-/* leafwise_train.c */
-pl_status pl_leafwise_train(pl_learned **out, const pl_samples *samples,
-                            const pl_learn_settings *settings, pl_error *err);
 
 #endif

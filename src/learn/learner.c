@@ -1,23 +1,29 @@
-/* learner: the registry. A new learner is one row here, one declaration in learner.h and one file;
- * the order is that of tables and messages. */
+/* learner: the registry. The library's own rows, those it needs to answer, and those that the
+ * laboratory adds. */
 #include "learn/learner.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-static const pl_learner *const pl_learners[] = {
-    &pl_learner_network,  &pl_learner_tree,      &pl_learner_forest,  &pl_learner_adaboost,
-    &pl_learner_leafwise, &pl_learner_symmetric, &pl_learner_xgboost, &pl_learner_lightgbm,
-};
+static const pl_learner *const own[] = {&pl_learner_forest, &pl_learner_leafwise};
+enum { OWN = sizeof own / sizeof *own };
 
-enum { LEARNERS = sizeof pl_learners / sizeof *pl_learners };
+static const pl_learner_rows *_Atomic added;
+
+void pl_learners_add(const pl_learner_rows *rows) {
+    atomic_store(&added, rows);
+}
 
 const pl_learner *pl_learner_at(size_t index) {
-    return index < LEARNERS ? pl_learners[index] : NULL;
+    if (index < OWN) return own[index];
+    const pl_learner_rows *more = atomic_load(&added);
+    return more && index - OWN < more->count ? more->rows[index - OWN] : NULL;
 }
 
 const pl_learner *pl_learner_find(const char *name) {
-    for (size_t i = 0; i < LEARNERS; i++)
-        if (strcmp(pl_learners[i]->name, name) == 0) return pl_learners[i];
+    const pl_learner *row;
+    for (size_t i = 0; (row = pl_learner_at(i)); i++)
+        if (strcmp(row->name, name) == 0) return row;
     return NULL;
 }
 

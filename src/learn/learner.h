@@ -34,7 +34,7 @@ typedef struct pl_learned {
 typedef struct pl_learner {
     const char *name;   /* as the model file has it: "network", "forest" */
     const char *scaled; /* "standard": wants columns with mean 0 and deviation 1; "as-is" */
-    /* By pl_learner_train only. NULL: it answers here and is trained elsewhere, or not at all. */
+    /* By pl_learner_train of the laboratory only; NULL: that has it, or nobody. */
     pl_status (*train)(pl_learned **out, const pl_samples *samples,
                        const pl_learn_settings *settings, pl_error *err);
     /* out: [samples->count, learned->outputs]. Safe from several threads at once. */
@@ -49,21 +49,17 @@ typedef struct pl_learner {
 
 const pl_learner *pl_learner_at(size_t index);       /* NULL past the end */
 const pl_learner *pl_learner_find(const char *name); /* NULL: none */
+/* The rows behind the library's own, as pl_estimators_add has them. */
+typedef struct pl_learner_rows {
+    const pl_learner *const *rows;
+    size_t count;
+} pl_learner_rows;
+void pl_learners_add(const pl_learner_rows *rows);
+
 void pl_learned_close(pl_learned **learned);         /* takes NULL */
 
-/* learner_train.c: the row's own way to train, or that of the two whose training stands apart
- * (forest, leafwise). PL_USAGE: this build cannot train it. */
-pl_status pl_learner_train(const pl_learner *learner, pl_learned **out, const pl_samples *samples,
-                           const pl_learn_settings *settings, pl_error *err);
-
-/* The rows, each in a file of its own (pl_learners in learner.c). */
-extern const pl_learner pl_learner_network;   /* network.c */
-extern const pl_learner pl_learner_tree;      /* one exact regression tree */
+/* The library's own rows, each in a file of its own; the laboratory has more, and what trains these. */
 extern const pl_learner pl_learner_forest;    /* random forest; extra=1: extra trees */
-extern const pl_learner pl_learner_adaboost;  /* AdaBoost.R2 */
 extern const pl_learner pl_learner_leafwise;  /* gradient boosting as LightGBM */
-extern const pl_learner pl_learner_symmetric; /* gradient boosting as CatBoost */
-extern const pl_learner pl_learner_xgboost;   /* the real one, by its C API */
-extern const pl_learner pl_learner_lightgbm;  /* the real one, where it is installed */
 
 #endif

@@ -53,7 +53,7 @@ static void predict_shares(const pl_trees *trees, const pl_samples *samples, flo
         size_t block = samples->count - first < BLOCK ? samples->count - first : BLOCK;
         for (size_t t = 0; t < trees->count; t++) {
             for (size_t i = first; i < first + block; i++) {
-                const pl_node *leaf =
+                const pl_tree_node *leaf =
                     pl_tree_leaf(trees, t, samples->values + i * samples->columns);
                 const pl_share *share = trees->shares + leaf->right;
                 float *sums = out + i * classes;
@@ -102,7 +102,7 @@ void pl_trees_write(const pl_trees *trees, pl_writer *w) {
     pl_write_u32(w, (uint32_t)trees->node_count);
     pl_write_u32(w, (uint32_t)trees->share_count);
     for (size_t i = 0; i < trees->node_count; i++) {
-        const pl_node *node = &trees->nodes[i];
+        const pl_tree_node *node = &trees->nodes[i];
         if (narrow(trees))
             pl_write_u8(w, (uint8_t)node->column); /* a leaf's low byte is 0xff */
         else
@@ -183,23 +183,23 @@ static bool read_tree(pl_trees *t, size_t most, size_t most_shares, bytes *b, pl
         if (t->node_count >= most) return refuse(b, "as many nodes as the trees have", r);
         if (!has(b, wide, r)) return false;
         unsigned column = wide == 1 ? b->at[0] : u16_at(b->at);
-        pl_node *node = &t->nodes[t->node_count];
+        pl_tree_node *node = &t->nodes[t->node_count];
         size_t here = t->node_count++;
         if (column != leaf) {
             if (column >= t->columns) return refuse(b, "a split of one of the columns", r);
             b->at += wide;
-            *node = (pl_node){.column = (uint16_t)column, .right = (uint32_t)waiting};
+            *node = (pl_tree_node){.column = (uint16_t)column, .right = (uint32_t)waiting};
             if (!read_number(&node->value, b, r)) return false;
             waiting = here + 1;
             continue;
         }
         b->at += wide;
-        *node = (pl_node){.column = PL_TREE_LEAF, .right = (uint32_t)t->share_count};
+        *node = (pl_tree_node){.column = PL_TREE_LEAF, .right = (uint32_t)t->share_count};
         if (t->classes ? !read_shares(t, most_shares, b, r) : !read_number(&node->value, b, r))
             return false;
         if (!t->classes) node->right = 0;
         if (waiting == 0) return true;
-        pl_node *parent = &t->nodes[waiting - 1];
+        pl_tree_node *parent = &t->nodes[waiting - 1];
         size_t next = parent->right;
         parent->right = (uint32_t)(t->node_count - (waiting - 1));
         waiting = next;

@@ -24,12 +24,12 @@ enum {
     PL_TREE_NODES = 1 << 28,     /* most nodes of a model */
 };
 
-typedef struct pl_node {
+typedef struct pl_tree_node {
     float value;     /* a split's threshold, a leaf's number */
     uint32_t right;  /* a split: nodes from here to its right child; a classifier's leaf: its first
                         share */
     uint16_t column; /* PL_TREE_LEAF: a leaf */
-} pl_node;
+} pl_tree_node;
 
 typedef struct pl_share {
     uint16_t label; /* and PL_TREE_LAST_SHARE */
@@ -42,7 +42,7 @@ typedef struct pl_trees {
     size_t classes; /* 0: leaves hold numbers */
     size_t count;
     uint32_t *roots; /* [count] a tree's first node */
-    pl_node *nodes;
+    pl_tree_node *nodes;
     pl_share *shares;
     size_t node_count, share_count;
     size_t root_room, node_room, share_room;
@@ -50,8 +50,8 @@ typedef struct pl_trees {
 
 void pl_trees_free(pl_trees *trees); /* takes an empty one */
 /* The leaf in which a row, [columns], ends. */
-static inline const pl_node *pl_tree_leaf(const pl_trees *trees, size_t tree, const float *row) {
-    const pl_node *node = trees->nodes + trees->roots[tree];
+static inline const pl_tree_node *pl_tree_leaf(const pl_trees *trees, size_t tree, const float *row) {
+    const pl_tree_node *node = trees->nodes + trees->roots[tree];
     while (node->column != PL_TREE_LEAF) node += row[node->column] <= node->value ? 1 : node->right;
     return node;
 }

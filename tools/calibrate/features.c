@@ -11,7 +11,7 @@
 
 #include "device/host.h"
 #include "device/schedule.h"
-#include "estimate/learned.h"
+#include "lab/train/learned.h"
 #include "estimate/simulation.h"
 #include "estimate/usage.h"
 

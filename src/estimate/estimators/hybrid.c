@@ -1,11 +1,11 @@
 /* hybrid: the simulation of `sim`, with two things learnt that it cannot know: which formula the
  * workspace of a cuDNN convolution follows (workspace_forest.c), and how far the truth may lie from
- * the peak (evidence.c, hybrid_learn.c). The peak itself is not corrected afterwards: learnt from
+ * the peak (evidence.c; how it is learnt: lab/train/hybrid_learn.c). The peak itself is not corrected afterwards: learnt from
  * the same evidence, a correction made the median of unseen models worse (docs/estimators.md).
  *
  * Jobs of which too few were measured keep interval.c's rows: cudnn.benchmark, DDP and FSDP2, other
  * cards, operators without a rule, hidden branches. */
-#include "estimate/hybrid_learn.h"
+#include "estimate/hybrid.h"
 #include "estimate/usage.h"
 
 #include <math.h>
@@ -51,10 +51,9 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     return status;
 }
 
-static const pl_method method = {
-    .learner = &pl_learner_leafwise,
-    .options = "trees=150 rate=0.05 leaves=8 min_leaf=20 lambda=1 features=0.6 bagging=0.8",
-    .learn = pl_hybrid_learn};
+/* models/hybrid.plm, see meson.build. */
+extern const unsigned char pl_model_hybrid[], pl_model_hybrid_end[];
+static pl_built_in built_in = {pl_model_hybrid, pl_model_hybrid_end, NULL};
 
 const pl_estimator pl_estimator_hybrid = {
     .info = {.name = "hybrid",
@@ -64,6 +63,8 @@ const pl_estimator pl_estimator_hybrid = {
                        "conformalised quantile regression (Romano, Patterson, Candès 2019)",
              .leaves_out = "intervals for cudnn.benchmark, DDP and FSDP2, and cards that were not "
                            "measured are sim's",
-             .needs_graph = true},
+             .needs_graph = true,
+             .learns = true,
+             .has_weights = true},
     .estimate = estimate,
-    .method = &method};
+    .built_in = &built_in};

@@ -1,0 +1,359 @@
+/* record: a line of ground truth, {"job": {...}, "result": {...}} (docs/formats.md).
+ *
+ * Of the job, how it was trained; of the result, peak_allocated, peak_reserved and overhead in
+ * bytes, flops_per_step and step_ms, the counters (percent), params, and layers: [type, output
+ * elements a sample, parameters] of every leaf module. Memory, times or counters must be there,
+ * unless the line has an error in place of a result: nothing was measured then. Batch and sequence
+ * are the record's; a graph was exported with them. */
+#include "lab/jobs/jobs.h"
+#include "lend.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+enum { DEPTH_LIMIT = 64 };
+
+typedef struct reader {
+    pl_json json;
+    pl_arena *arena;
+    bool no_memory;
+} reader;
+
+static void read_text(reader *r, const char **out) {
+    pl_json_text text;
+    if (pl_json_peek(&r->json) == 'n') {
+        pl_json_null(&r->json);
+    } else if (pl_json_string(&r->json, &text)) {
+        char *copy = pl_json_copy(r->arena, &text, NULL);
+        if (copy)
+            *out = copy;
+        else
+            r->no_memory = true;
+    }
+}
+
+static void read_int(reader *r, int *out) {
+    int64_t number = 0;
+    const char *at = r->json.at;
+    if (!pl_json_int(&r->json, &number, NULL)) return;
+    if (number < 0 || number > INT_MAX)
+        pl_json_fail_at(&r->json, at, "a number from 0 to 2147483647");
+    else
+        *out = (int)number;
+}
+
+/* A number that is not negative; null leaves it as it is. */
+static void read_bytes(reader *r, int64_t *out) {
+    if (pl_json_peek(&r->json) == 'n') {
+        pl_json_null(&r->json);
+        return;
+    }
+    const char *at = r->json.at;
+    if (pl_json_int(&r->json, out, NULL) && *out < 0)
+        pl_json_fail_at(&r->json, at, "bytes, from 0 on");
+}
+
+/* A number; null leaves it as it is. */
+static void read_real(reader *r, double *out) {
+    if (pl_json_peek(&r->json) == 'n')
+        pl_json_null(&r->json);
+    else
+        pl_json_number(&r->json, out);
+}
+
+/* A number from least to most. */
+static void read_within(reader *r, double *out, double least, double most, const char *expected) {
+    double number = NAN;
+    const char *at = r->json.at;
+    read_real(r, &number);
+    if (r->json.failure || isnan(number)) return;
+    if (number >= least && number <= most)
+        *out = number;
+    else
+        pl_json_fail_at(&r->json, at, expected);
+}
+
+static void read_parallel(reader *r, pl_job *job) {
+    pl_json_text key;
+    const char *kind = "", *at = r->json.at;
+    if (pl_json_peek(&r->json) == 'n') {
+        pl_json_null(&r->json);
+        return;
+    }
+    if (!pl_json_object(&r->json)) return;
+    while (pl_json_key(&r->json, &key)) {
+        if (PL_JSON_IS(&key, "kind"))
+            read_text(r, &kind);
+        else if (PL_JSON_IS(&key, "world"))
+            read_int(r, &job->world);
+        else if (PL_JSON_IS(&key, "stage"))
+            read_int(r, &job->stage);
+        else if (PL_JSON_IS(&key, "mp"))
+            pl_json_bool(&r->json, &job->parallel_mixed);
+        else
+            pl_json_skip(&r->json);
+    }
+    if (r->json.failure) return;
+    if (strcmp(kind, "fsdp2") == 0)
+        job->parallel = PL_FSDP2;
+    else if (strcmp(kind, "ddp") == 0)
+        job->parallel = PL_DDP;
+    else
+        pl_json_fail_at(&r->json, at, "a parallel kind of ddp or fsdp2");
+}
+
+/* What keeps jobs of a model together: its kind and name, or for one made up all that describes
+ * it. */
+static void read_model(reader *r, pl_trial *trial) {
+    pl_json_text key;
+    const char *kind = "", *name = "", *from = r->json.at;
+    if (pl_json_peek(&r->json) != '{') {
+        pl_json_skip(&r->json);
+        return;
+    }
+    from = r->json.at;
+    if (!pl_json_object(&r->json)) return;
+    while (pl_json_key(&r->json, &key)) {
+        if (PL_JSON_IS(&key, "kind") && pl_json_peek(&r->json) == '"')
+            read_text(r, &kind);
+        else if (PL_JSON_IS(&key, "name") && pl_json_peek(&r->json) == '"')
+            read_text(r, &name);
+        else
+            pl_json_skip(&r->json);
+    }
+    if (r->json.failure || r->no_memory) return;
+    size_t raw = (size_t)(r->json.at - from), length = strlen(kind) + strlen(name) + 2;
+    char *copy = pl_arena_alloc(r->arena, name[0] ? length : raw + 1);
+    r->no_memory |= !copy;
+    if (!copy) return;
+    if (name[0]) {
+        memcpy(copy, kind, strlen(kind));
+        copy[strlen(kind)] = ' ';
+        memcpy(copy + strlen(kind) + 1, name, strlen(name) + 1);
+    } else {
+        memcpy(copy, from, raw);
+    }
+    trial->model = copy;
+}
+
+/* The whole of an object, as it stands. */
+static void read_raw(reader *r, const char **out) {
+    if (pl_json_peek(&r->json) != '{') {
+        pl_json_skip(&r->json);
+        return;
+    }
+    const char *from = r->json.at;
+    if (!pl_json_skip(&r->json)) return;
+    *out = pl_arena_string(r->arena, from, (size_t)(r->json.at - from));
+    r->no_memory |= !*out;
+}
+
+/* The task that an Auto class means; NULL: none that is known. */
+static const char *task_of(const char *class) {
+    static const char *const rows[][2] = {
+        {"AutoModelForCausalLM", "causal"},
+        {"AutoModelForMaskedLM", "masked"},
+        {"AutoModelForSeq2SeqLM", "seq2seq"},
+        {"AutoModelForSpeechSeq2Seq", "seq2seq"},
+        {"AutoModelForSequenceClassification", "classify"},
+        {"AutoModelForImageClassification", "classify"},
+        {"AutoModelForAudioClassification", "classify"},
+        {"AutoModelForTokenClassification", "tokens"},
+        {"AutoModel", "base"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i][0], class) == 0) return rows[i][1];
+    return NULL;
+}
+
+/* The next of a layer's three members is there. */
+static bool next_member(reader *r) {
+    if (pl_json_item(&r->json)) return true;
+    if (!r->json.failure) pl_json_fail(&r->json, "three members in the layer before");
+    return false;
+}
+
+static void read_layers(reader *r, pl_measured *i) {
+    pl_profile_layer *layers = NULL;
+    size_t count = 0, capacity = 0;
+    if (!pl_json_list(&r->json)) return;
+    while (pl_json_item(&r->json)) {
+        pl_profile_layer layer = {.type = ""};
+        if (!pl_json_list(&r->json)) return;
+        if (next_member(r)) read_text(r, &layer.type);
+        if (next_member(r)) read_bytes(r, &layer.activations);
+        if (next_member(r)) read_bytes(r, &layer.parameters);
+        if (pl_json_item(&r->json)) pl_json_fail(&r->json, "three members in a layer");
+        if (r->json.failure || r->no_memory) return;
+        layers = pl_arena_grow(r->arena, layers, &capacity, count + 1, sizeof *layers);
+        r->no_memory |= !layers;
+        if (!layers) return;
+        layers[count++] = layer;
+    }
+    i->profile.layers = layers;
+    i->profile.layer_count = count;
+}
+
+/* An id names a graph's file: nothing that leads out of the folder. */
+static bool names_file(const char *id) {
+    return id[0] && id[0] != '.' && !strchr(id, '/');
+}
+
+static void read_job(reader *r, pl_measured *i) {
+    pl_json_text key;
+    pl_job *job = &i->job;
+    pl_trial *trial = &i->facts;
+    const char *loss = "auto", *class = "";
+    if (!pl_json_object(&r->json)) return;
+    const char *at = r->json.at;
+    while (pl_json_key(&r->json, &key)) {
+        if (PL_JSON_IS(&key, "id"))
+            read_text(r, &trial->id);
+        else if (PL_JSON_IS(&key, "family"))
+            read_text(r, &trial->family);
+        else if (PL_JSON_IS(&key, "source"))
+            read_text(r, &trial->source);
+        else if (PL_JSON_IS(&key, "precision"))
+            read_text(r, &trial->precision);
+        else if (PL_JSON_IS(&key, "optimizer"))
+            read_text(r, &trial->optimizer);
+        else if (PL_JSON_IS(&key, "model"))
+            read_model(r, trial);
+        else if (PL_JSON_IS(&key, "config"))
+            read_raw(r, &i->description);
+        else if (PL_JSON_IS(&key, "auto"))
+            read_text(r, &class);
+        else if (PL_JSON_IS(&key, "train"))
+            read_text(r, &i->train);
+        else if (PL_JSON_IS(&key, "batch"))
+            read_bytes(r, &i->profile.job.batch);
+        else if (PL_JSON_IS(&key, "seq"))
+            read_bytes(r, &i->profile.job.seq);
+        else if (PL_JSON_IS(&key, "loss"))
+            read_text(r, &loss);
+        else if (PL_JSON_IS(&key, "checkpoint"))
+            pl_json_bool(&r->json, &job->checkpoint);
+        else if (PL_JSON_IS(&key, "accumulate"))
+            read_int(r, &job->accumulate);
+        else if (PL_JSON_IS(&key, "channels_last"))
+            pl_json_bool(&r->json, &job->channels_last);
+        else if (PL_JSON_IS(&key, "cudnn_benchmark"))
+            pl_json_bool(&r->json, &job->cudnn_benchmark);
+        else if (PL_JSON_IS(&key, "alloc_conf"))
+            read_text(r, &job->alloc_conf);
+        else if (PL_JSON_IS(&key, "parallel"))
+            read_parallel(r, job);
+        else if (PL_JSON_IS(&key, "of"))
+            read_text(r, &i->of);
+        else if (PL_JSON_IS(&key, "copy_gbps"))
+            read_within(r, &job->copy_gbps, 0.1, 1000, "a copy_gbps from 0.1 to 1000");
+        else if (PL_JSON_IS(&key, "host_speed"))
+            read_within(r, &job->host_speed, 0.1, 10, "a host_speed from 0.1 to 10");
+        else
+            pl_json_skip(&r->json);
+    }
+    if (r->json.failure) return;
+    i->task = task_of(class);
+    i->no_sequence = strstr(class, "Image") || strstr(class, "Audio");
+    if (!i->description && trial->model[0] == '{') i->description = trial->model; /* made up */
+    if (trial->optimizer[0]) job->optimizer = trial->optimizer;
+    if (trial->precision[0] && !pl_precision_parse(trial->precision, &job->precision))
+        pl_json_fail_at(&r->json, at, "a precision that is known");
+    else if (strcmp(loss, "auto") != 0 && !pl_loss_parse(loss, &job->loss))
+        pl_json_fail_at(&r->json, at, "a loss that is known");
+    else if (!names_file(trial->id) || (i->of && !names_file(i->of)))
+        pl_json_fail_at(&r->json, at, "a job with an id that can name a file");
+}
+
+/* The counter of a key; PL_COUNTERS: none. */
+static pl_counter counter_of(const pl_json_text *key) {
+    pl_counter c = 0;
+    while (c < PL_COUNTERS && !pl_json_is(key, pl_counter_name(c), strlen(pl_counter_name(c)))) c++;
+    return c;
+}
+
+static void read_result(reader *r, pl_measured *i) {
+    pl_trial *trial = &i->facts;
+    pl_json_text key;
+    if (!pl_json_object(&r->json)) return;
+    while (pl_json_key(&r->json, &key)) {
+        pl_counter counter = counter_of(&key);
+        if (counter < PL_COUNTERS)
+            read_within(r, &i->counters[counter], 0, 100, "a share from 0 to 100");
+        else if (PL_JSON_IS(&key, "peak_allocated"))
+            read_bytes(r, &trial->measured_allocated);
+        else if (PL_JSON_IS(&key, "peak_reserved"))
+            read_bytes(r, &trial->measured_reserved);
+        else if (PL_JSON_IS(&key, "overhead"))
+            read_bytes(r, &trial->measured_overhead);
+        else if (PL_JSON_IS(&key, "flops_per_step"))
+            read_real(r, &i->flops_per_step);
+        else if (PL_JSON_IS(&key, "step_ms"))
+            read_real(r, &i->step_ms);
+        else if (PL_JSON_IS(&key, "params"))
+            read_bytes(r, &i->profile.parameters);
+        else if (PL_JSON_IS(&key, "trainable"))
+            read_bytes(r, &i->profile.trainable);
+        else if (PL_JSON_IS(&key, "param_bytes"))
+            read_bytes(r, &i->profile.parameter_bytes);
+        else if (PL_JSON_IS(&key, "buffer_bytes"))
+            read_bytes(r, &i->profile.buffer_bytes);
+        else if (PL_JSON_IS(&key, "layers") && pl_json_peek(&r->json) == '[')
+            read_layers(r, i);
+        else
+            pl_json_skip(&r->json);
+    }
+}
+
+/* The reader ends on its failure, if any. */
+static void read_line(reader *r, pl_measured *i) {
+    pl_json_text key;
+    bool job = false, result = false, failed = false;
+    if (!pl_json_object(&r->json)) return;
+    while (pl_json_key(&r->json, &key)) {
+        if (PL_JSON_IS(&key, "job")) {
+            read_job(r, i);
+            job = true;
+        } else if (PL_JSON_IS(&key, "result")) {
+            read_result(r, i);
+            result = true;
+        } else {
+            failed |= PL_JSON_IS(&key, "error");
+            pl_json_skip(&r->json);
+        }
+    }
+    pl_trial *t = &i->facts;
+    pl_json_end(&r->json);
+    if (r->json.failure) return;
+    bool memory =
+        t->measured_allocated >= 0 && t->measured_reserved >= 0 && t->measured_overhead >= 0;
+    bool counted = false;
+    for (int c = 0; c < PL_COUNTERS; c++) counted |= !isnan(i->counters[c]);
+    if (!job)
+        pl_json_fail(&r->json, "a member \"job\" in the line before");
+    else if (!memory && !counted && isnan(i->step_ms) && isnan(i->flops_per_step) &&
+             (result || !failed))
+        pl_json_fail(&r->json, "peak_allocated, peak_reserved and overhead in the line's result, "
+                               "or flops_per_step and step_ms");
+    else if (memory && !pl_add_i64(t->measured_reserved, t->measured_overhead, &t->measured_bytes))
+        pl_json_fail(&r->json, "a reserve and an overhead that can be added");
+}
+
+pl_status pl_record_read(pl_jobs *jobs, const char *path, const char *line, size_t length,
+                         size_t from, pl_error *err) {
+    pl_measured *i = &jobs->items[jobs->count];
+    reader r = {.arena = jobs->arena};
+    pl_json_open(&r.json, line, length, DEPTH_LIMIT);
+    read_line(&r, i);
+    if (r.no_memory) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    if (r.json.failure)
+        return pl_fail(err, PL_INPUT, path, (int64_t)from + r.json.failure_at, "expected %s",
+                       r.json.failure);
+    pl_job shape = i->profile.job; /* batch and seq, read apart from the job's settings */
+    i->profile.job = i->job;
+    i->profile.job.batch = shape.batch;
+    i->profile.job.seq = shape.seq;
+    pl_profile_complete(&i->profile, (pl_profile_layer *)i->profile.layers, i->profile.layer_count);
+    return PL_OK;
+}

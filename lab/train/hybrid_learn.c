@@ -1,0 +1,361 @@
+/* hybrid_learn: see hybrid_learn.h.
+ *
+ * Jobs are parted by model into folds. Those of a fold are simulated with a forest that saw neither
+ * their layers nor any near them, so that what is learnt of the interval is true of new models. Two
+ * quantiles of log2(truth / peak) are learnt by gradient boosting; how far they fall short on the
+ * folds that they did not see gives a margin a kind of job (conformalised quantile regression:
+ * Romano, Patterson, Candès 2019; with folds as in cross-conformal prediction, Vovk 2015).
+ *
+ * A lesson that leaves jobs out (evaluate --split) is not to know them: what was measured of layers
+ * that they have is not learnt from either.
+ *
+ * Left out: jobs that cannot be simulated, and amp-fp16 jobs whose optimizer never ran (the scaler
+ * skipped every step that was measured): their peaks lack the optimizer's state, which no later
+ * step of a real training does. */
+#include "lab/train/hybrid_learn.h"
+#include "lab/jobs/convs.h"
+#include "lab/learn/trained_train.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/learn/folds.h"
+#include "lab/learn/metrics.h"
+#include "lab/train/workspace_forest_train.h"
+#include "lend.h"
+
+enum { FOLDS = 3, ALL = FOLDS /* no fold */, LEAST = 40 /* jobs to learn from */ };
+static const double quantile_share = 0.03; /* a side, before the margin */
+
+static pl_status no_memory(pl_error *err) {
+    return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+}
+
+/* ---- jobs ---- */
+
+typedef struct pupil {
+    const pl_measured *item;
+    bool taught;  /* of the lesson; else only its layers are looked at */
+    bool seen;    /* was simulated */
+    bool skipped; /* amp-fp16 without a step of its optimizer */
+    pl_observation observation;
+    double truth; /* log2(truth / peak) */
+    uint32_t fold;
+    pl_conv_layer *layers;
+    size_t layer_count;
+} pupil;
+
+typedef struct school {
+    const pl_lesson *lesson;
+    pupil *pupils; /* [count] */
+    size_t count;
+    const pl_weights *forest; /* NULL: the device's own trees */
+    uint32_t fold;            /* whose pupils are simulated; ALL: everyone */
+    bool failed;              /* out of memory, under the lock */
+    pthread_mutex_t lock;
+} school;
+
+static void school_close(school *s) {
+    for (size_t i = 0; s->pupils && i < s->count; i++) free(s->pupils[i].layers);
+    free(s->pupils);
+}
+
+static bool learnt_from(const pupil *p) {
+    return p->taught && p->seen && !p->skipped && p->observation.kind != PL_EVIDENCE_NOT_COVERED;
+}
+
+/* The steps that were measured have no optimizer: at its peak, the allocated bytes lack most of
+ * what the simulation has of its state. */
+static bool lacks_optimizer(const pl_measured *item, const pl_report *report) {
+    int64_t state = report->breakdown[PL_OPTIMIZER];
+    int64_t less = report->allocated_bytes - item->facts.measured_allocated;
+    return item->job.precision == PL_AMP_FP16 && item->facts.measured_allocated > 0 && state > 0 &&
+           less > state / 4 && less > report->allocated_bytes / 100;
+}
+
+static void observe(pupil *p, const pl_subject *subject, const pl_weights *forest, bool first,
+                    bool *failed) {
+    pl_workspace_chooser *chooser = NULL;
+    pl_report *report = pl_report_new(0);
+    pl_error err;
+    if (!report || pl_workspace_chooser_open(&chooser, forest, &err) != PL_OK) *failed = true;
+    p->seen = !*failed &&
+              pl_evidence_observe(report, &p->observation, subject, chooser, &err) == PL_OK &&
+              report->peak_bytes > 0;
+    if (p->seen) {
+        p->truth = log2((double)p->item->facts.measured_bytes / (double)report->peak_bytes);
+        p->skipped = lacks_optimizer(p->item, report);
+    }
+    if (p->seen && first) {
+        p->layers = pl_workspace_chooser_layers(chooser, &p->layer_count);
+        *failed |= !p->layers;
+    }
+    pl_workspace_chooser_close(&chooser);
+    pl_report_close(&report);
+}
+
+static void attend(void *context, size_t index) {
+    school *s = context;
+    pupil *p = &s->pupils[index];
+    bool first = s->fold == ALL, failed = false;
+    /* Without convolutions nothing is other than the first time. */
+    if (!first && (!p->taught || !p->seen || p->fold != s->fold || p->layer_count == 0)) return;
+    pl_question q;
+    if (pl_question_open(&q, s->lesson->jobs, p->item, true, NULL) == PL_OK)
+        observe(p, &q.subject, s->forest, first, &failed);
+    pl_question_close(&q);
+    pthread_mutex_lock(&s->lock);
+    s->failed |= failed;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static pl_status simulate(school *s, const pl_weights *forest, uint32_t fold, pl_error *err) {
+    s->forest = forest;
+    s->fold = fold;
+    if (pthread_mutex_init(&s->lock, NULL) != 0) return no_memory(err);
+    pl_jobs_each(s->count, s->lesson->jobs->threads, attend, s);
+    pthread_mutex_destroy(&s->lock);
+    return s->failed ? no_memory(err) : PL_OK;
+}
+
+/* Every job that has a graph; those of the lesson dealt into folds. */
+static pl_status school_open(school *s, const pl_lesson *lesson, pl_error *err) {
+    const pl_jobs *jobs = lesson->jobs;
+    *s = (school){.lesson = lesson, .pupils = calloc(jobs->count + 1, sizeof *s->pupils)};
+    uint8_t *taught = calloc(jobs->count + 1, 1);
+    uint32_t *groups = calloc(jobs->count + 1, sizeof *groups),
+             *folds = calloc(jobs->count + 1, sizeof *folds);
+    pl_status status = s->pupils && taught && groups && folds ? PL_OK : no_memory(err);
+    size_t count = 0;
+    for (size_t i = 0; status == PL_OK && i < lesson->count; i++) taught[lesson->rows[i]] = 1;
+    for (size_t i = 0; status == PL_OK && i < jobs->count; i++) {
+        const pl_measured *item = &jobs->items[i];
+        if (item->graph_status != PL_OK || item->facts.measured_bytes <= 0) continue;
+        s->pupils[s->count++] = (pupil){.item = item, .taught = taught[i], .fold = ALL};
+        if (taught[i]) groups[count++] = item->model;
+    }
+    if (status == PL_OK && count < LEAST)
+        status =
+            pl_fail(err, PL_INPUT, NULL, -1,
+                    "%zu measured jobs with graphs; hybrid learns from %d or more", count, LEAST);
+    if (status == PL_OK)
+        status = pl_folds_deal(folds, count, FOLDS, groups, NULL, lesson->settings->seed, err);
+    for (size_t i = 0, k = 0; status == PL_OK && i < s->count; i++)
+        if (s->pupils[i].taught) s->pupils[i].fold = folds[k++];
+    free(taught);
+    free(groups);
+    free(folds);
+    if (status != PL_OK) school_close(s);
+    return status;
+}
+
+/* ---- workspaces ---- */
+
+/* The layers of the jobs that are not of the lesson, and of those in the fold; sorted. */
+static pl_conv_layer *apart_of(const school *s, uint32_t fold, size_t *count) {
+    size_t room = 0;
+    *count = 0;
+    for (size_t i = 0; i < s->count; i++) room += s->pupils[i].layer_count;
+    pl_conv_layer *apart = calloc(room + 1, sizeof *apart);
+    for (size_t i = 0; apart && i < s->count; i++) {
+        const pupil *p = &s->pupils[i];
+        if ((p->taught && p->fold != fold) || p->layer_count == 0) continue;
+        memcpy(apart + *count, p->layers, p->layer_count * sizeof *apart);
+        *count += p->layer_count;
+    }
+    if (apart) *count = pl_conv_layers_sort(apart, *count);
+    return apart;
+}
+
+static pl_trained_settings settings_of(const pl_lesson *lesson, const char *target,
+                                       const char *options) {
+    return (pl_trained_settings){.estimator = lesson->estimator->info.name,
+                                 .target = target,
+                                 .command = lesson->settings->command,
+                                 .data = lesson->jobs->data,
+                                 .learn = {.options = options, .seed = lesson->settings->seed}};
+}
+
+/* A forest for new models, and for one fold: that has not seen its layers. ALL: has seen all. */
+static pl_status plant(pl_weights *weights, const school *s, uint32_t fold, pl_error *err) {
+    size_t count;
+    pl_conv_layer *apart = apart_of(s, fold, &count);
+    if (!apart) return no_memory(err);
+    pl_trained_settings settings = settings_of(s->lesson, "", "");
+    pl_status status =
+        pl_workspace_forest_train(weights, &s->lesson->jobs->convs, apart, count, &settings, err);
+    free(apart);
+    return status;
+}
+
+static pl_status simulate_apart(school *s, uint32_t fold, pl_error *err) {
+    pl_weights *forest = pl_weights_new();
+    pl_status status = forest ? plant(forest, s, fold, err) : no_memory(err);
+    if (status == PL_OK) status = simulate(s, forest, fold, err);
+    pl_weights_close(&forest);
+    return status;
+}
+
+/* ---- intervals ---- */
+
+/* One side of the interval. */
+typedef struct side {
+    const char *target;
+    double sign;
+} side;
+
+static const side sides[] = {{"low", -1}, {"high", 1}};
+
+/* Learns a quantile from the pupils of all folds but one. */
+static pl_status learn_side(pl_trained **out, const school *s, const side *side, uint32_t but,
+                            pl_error *err) {
+    const pl_lesson *lesson = s->lesson;
+    float *values = calloc(s->count + 1, PL_EVIDENCE_SIGNALS * sizeof *values),
+          *truths = calloc(s->count + 1, sizeof *truths);
+    char options[512];
+    const char *more = lesson->settings->options ? lesson->settings->options : "";
+    double alpha = side->sign < 0 ? quantile_share : 1 - quantile_share;
+    int length = snprintf(options, sizeof options, "%s loss=quantile alpha=%g%s%s",
+                          pl_method_of(lesson->estimator)->options, alpha, more[0] ? " " : "", more);
+    pl_status status = values && truths ? PL_OK : no_memory(err);
+    if (status == PL_OK && (length < 0 || (size_t)length >= sizeof options))
+        status = pl_fail(err, PL_USAGE, "--set", -1, "too long");
+    size_t count = 0;
+    for (size_t i = 0; status == PL_OK && i < s->count; i++) {
+        const pupil *p = &s->pupils[i];
+        if (!learnt_from(p) || p->fold == but) continue;
+        memcpy(values + count * PL_EVIDENCE_SIGNALS, p->observation.signals,
+               sizeof p->observation.signals);
+        truths[count++] = (float)p->truth;
+    }
+    pl_samples samples = {.count = count,
+                          .columns = PL_EVIDENCE_SIGNALS,
+                          .values = values,
+                          .names = pl_evidence_names,
+                          .targets = truths};
+    pl_trained_settings settings = settings_of(lesson, side->target, options);
+    if (status == PL_OK)
+        status =
+            pl_trained_train(out, pl_method_of(lesson->estimator)->learner, &samples, &settings, err);
+    free(values);
+    free(truths);
+    return status;
+}
+
+/* How far a fold's truths lie beyond the bound, in the side's direction; into short_by[pupil]. */
+static pl_status judge(double *short_by, const school *s, const side *side,
+                       const pl_trained *learned, uint32_t fold, pl_error *err) {
+    for (size_t i = 0; i < s->count; i++) {
+        const pupil *p = &s->pupils[i];
+        if (!learnt_from(p) || p->fold != fold) continue;
+        pl_samples sample = {.count = 1,
+                             .columns = PL_EVIDENCE_SIGNALS,
+                             .values = p->observation.signals,
+                             .names = pl_evidence_names};
+        float quantile;
+        pl_status status = pl_trained_predict(learned, &sample, &quantile, err);
+        if (status != PL_OK) return status;
+        short_by[i] = side->sign * p->truth - fmax(0, side->sign * (double)quantile);
+    }
+    return PL_OK;
+}
+
+/* The margins of each kind: the quantile of what its jobs fell short by, a little further out for
+ * there being few of them (the conformal correction). */
+static pl_status set_margins(pl_trained *part, const school *s, const double *short_by,
+                             pl_error *err) {
+    double *own = calloc(s->count + 1, sizeof *own);
+    if (!own) return no_memory(err);
+    for (int kind = 0; kind < PL_EVIDENCE_KINDS; kind++) {
+        size_t count = 0;
+        for (size_t i = 0; i < s->count; i++)
+            if (learnt_from(&s->pupils[i]) && (int)s->pupils[i].observation.kind == kind)
+                own[count++] = short_by[i];
+        pl_sort(own, count);
+        double n = (double)count;
+        double at = count ? fmin(1, (1 - PL_HYBRID_OUTSIDE) * (n + 1) / n) : 0;
+        part->extra[PL_HYBRID_MARGIN + kind] = count ? pl_quantile(own, count, at) : 0;
+        part->extra[PL_HYBRID_JOBS + kind] = n;
+    }
+    free(own);
+    return PL_OK;
+}
+
+static pl_status learn_interval(pl_weights *weights, const school *s, pl_error *err) {
+    double *short_by = calloc(s->count + 1, sizeof *short_by);
+    pl_status status = short_by ? PL_OK : no_memory(err);
+    for (size_t k = 0; status == PL_OK && k < sizeof sides / sizeof *sides; k++) {
+        pl_trained *part = NULL;
+        for (uint32_t fold = 0; status == PL_OK && fold < FOLDS; fold++) {
+            status = learn_side(&part, s, &sides[k], fold, err);
+            if (status == PL_OK) status = judge(short_by, s, &sides[k], part, fold, err);
+            pl_trained_close(&part);
+        }
+        if (status == PL_OK) status = learn_side(&part, s, &sides[k], ALL, err);
+        if (status == PL_OK) status = set_margins(part, s, short_by, err);
+        if (status == PL_OK)
+            pl_weights_add(weights, part);
+        else
+            pl_trained_close(&part);
+    }
+    free(short_by);
+    return status;
+}
+
+/* ---- the lesson ---- */
+
+static void tell(const pl_lesson *lesson, int epoch, int epochs) {
+    if (!lesson->settings->progress) return;
+    pl_train_point point = {.epoch = epoch, .epochs = epochs, .train_loss = NAN, .valid_loss = NAN};
+    lesson->settings->progress(&point, lesson->settings->progress_context);
+}
+
+/* Of time and use: all of its targets, whichever is asked for. */
+static pl_status learn_usage(pl_weights **out, const pl_lesson *lesson, pl_error *err) {
+    pl_weights *weights = pl_weights_new();
+    pl_status status = weights ? pl_usage_learn(weights, lesson, err) : no_memory(err);
+    if (status != PL_OK) pl_weights_close(&weights);
+    *out = weights;
+    return status;
+}
+
+pl_status pl_hybrid_learn(pl_weights **out, const pl_lesson *lesson, pl_error *err) {
+    *out = NULL;
+    for (int i = 0; lesson->target && i < PL_USAGE_TARGETS; i++)
+        if (strcmp(lesson->target, pl_usage_target_names[i]) == 0)
+            return learn_usage(out, lesson, err);
+    if (lesson->target && strcmp(lesson->target, "memory") != 0)
+        return pl_fail(err, PL_USAGE, "--target", -1,
+                       "hybrid learns memory, and step_ms with the counters; not %s",
+                       lesson->target);
+    bool forest = lesson->jobs->convs.count > 0;
+    int steps = forest ? FOLDS + 3 : 2, done = 0;
+    school s;
+    pl_status status = school_open(&s, lesson, err);
+    if (status != PL_OK) return status;
+    pl_weights *weights = pl_weights_new();
+    status = weights ? simulate(&s, NULL, ALL, err) : no_memory(err);
+    tell(lesson, ++done, steps);
+    for (uint32_t fold = 0; forest && status == PL_OK && fold < FOLDS; fold++) {
+        status = simulate_apart(&s, fold, err);
+        tell(lesson, ++done, steps);
+    }
+    if (status == PL_OK) status = learn_interval(weights, &s, err);
+    tell(lesson, ++done, steps);
+    if (status == PL_OK && forest) {
+        status = plant(weights, &s, ALL, err);
+        tell(lesson, ++done, steps);
+    }
+    school_close(&s);
+    if (status != PL_OK) pl_weights_close(&weights);
+    *out = weights;
+    return status;
+}
+
+const pl_method pl_hybrid_method = {
+    .learner = &pl_learner_leafwise,
+    .options = "trees=150 rate=0.05 leaves=8 min_leaf=20 lambda=1 features=0.6 bagging=0.8",
+    .learn = pl_hybrid_learn};

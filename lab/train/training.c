@@ -1,0 +1,39 @@
+/* training: pl_train, measured jobs in, weights out. */
+#include <string.h>
+
+#include "lab/train/learned.h"
+
+#include <stdlib.h>
+
+void pl_train_settings_default(pl_train_settings *settings) {
+    *settings = (pl_train_settings){
+        .options = "", .seed = 1, .split = PL_SPLIT_MODEL, .hold_out = -1, .command = ""};
+}
+
+pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_settings *settings,
+                   pl_error *err) {
+    *out = NULL;
+    pl_lab_register();
+    const pl_estimator *estimator = pl_estimator_named(settings->estimator);
+    if (!estimator)
+        return pl_fail(err, PL_USAGE, settings->estimator, -1,
+                       "no such estimator; `plimsoll estimators` lists them");
+    if (!pl_method_of(estimator))
+        return pl_fail(err, PL_USAGE, settings->estimator, -1,
+                       "does not learn: there is nothing to train");
+    if (settings->hold_out >= 0.9)
+        return pl_fail(err, PL_USAGE, "--hold-out", -1, "%g leaves too few jobs to learn from",
+                       settings->hold_out);
+    size_t *rows = malloc((jobs->count + 1) * sizeof *rows);
+    if (!rows) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    for (size_t i = 0; i < jobs->count; i++) rows[i] = i;
+    pl_lesson lesson = {.estimator = estimator,
+                        .jobs = jobs,
+                        .rows = rows,
+                        .count = jobs->count,
+                        .settings = settings,
+                        .target = settings->target};
+    pl_status status = pl_learn(out, &lesson, err);
+    free(rows);
+    return status;
+}

@@ -1,0 +1,209 @@
+/* usage_learn: how the corrections of usage.c are learnt.
+ *
+ * Every measured job with a step time is walked; what is learnt, by gradient boosting, is log2 of
+ * truth over walk. Intervals come from jobs kept apart by model: each fold is predicted by what was
+ * learnt from the others, and the quantiles of what was missed, a kind of bound, are kept.
+ *
+ * Left out: jobs that cannot be walked, those that are out of memory. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/learn/folds.h"
+#include "lab/learn/metrics.h"
+#include "lab/learn/trained_train.h"
+#include "lab/train/learned.h"
+#include "lend.h"
+
+enum { FOLDS = 5, ALL = FOLDS /* no fold */, LEAST = 40 /* jobs to learn from */ };
+
+static const char *const learner_options =
+    "trees=150 rate=0.07 leaves=6 min_leaf=8 lambda=3 features=0.4 bagging=0.6 loss=l1";
+
+static pl_status no_memory(pl_error *err) {
+    return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+}
+
+typedef struct pupil {
+    const pl_measured *item;
+    bool seen;
+    float signals[PL_USAGE_SIGNALS];
+    double walk[PL_USAGE_TARGETS];  /* step in ms, counters in percent */
+    double truth[PL_USAGE_TARGETS]; /* the same, measured; NAN: not */
+    double said[PL_USAGE_TARGETS];  /* log2 over walk, by a fold that has not seen it */
+    pl_usage_bound bound;
+    uint32_t fold;
+} pupil;
+
+typedef struct school {
+    const pl_lesson *lesson;
+    pupil *pupils;
+    size_t count;
+} school;
+
+/* ---- walks ---- */
+
+static void attend(void *context, size_t index) {
+    school *s = context;
+    pupil *p = &s->pupils[index];
+    pl_question q;
+    pl_report *report = pl_report_new(0);
+    p->seen = pl_question_open(&q, s->lesson->jobs, p->item, true, NULL) == PL_OK && report &&
+              pl_simulation_estimate(report, &q.subject, NULL, NULL) == PL_OK &&
+              *pl_report_signals(report) && report->step_ms.value > 0;
+    if (p->seen) {
+        memcpy(p->signals, *pl_report_signals(report), sizeof p->signals);
+        p->walk[PL_USAGE_STEP] = report->step_ms.value;
+        p->truth[PL_USAGE_STEP] = p->item->step_ms;
+        for (int i = 0; i < PL_COUNTERS; i++) {
+            p->walk[PL_USAGE_COUNTERS + i] = report->counters[i].value;
+            p->truth[PL_USAGE_COUNTERS + i] = p->item->counters[i];
+        }
+        p->bound = pl_usage_bound_of(report);
+    }
+    pl_question_close(&q);
+    pl_report_close(&report);
+}
+
+/* log2 of truth over walk of one target; NAN: not measured. */
+static double ratio(const pupil *p, int target) {
+    double step = log2(p->truth[PL_USAGE_STEP] / p->walk[PL_USAGE_STEP]);
+    if (target == PL_USAGE_STEP) return step;
+    return step + log2(pl_usage_share(p->truth[target]) / pl_usage_share(p->walk[target]));
+}
+
+static pl_status school_open(school *s, const pl_lesson *lesson, pl_error *err) {
+    *s = (school){.lesson = lesson, .pupils = calloc(lesson->count + 1, sizeof *s->pupils)};
+    uint32_t *groups = calloc(lesson->count + 1, sizeof *groups),
+             *folds = calloc(lesson->count + 1, sizeof *folds);
+    pl_status status = s->pupils && groups && folds ? PL_OK : no_memory(err);
+    for (size_t i = 0; status == PL_OK && i < lesson->count; i++) {
+        const pl_measured *item = &lesson->jobs->items[lesson->rows[i]];
+        if (item->graph_status == PL_OK && item->step_ms > 0) s->pupils[s->count++].item = item;
+    }
+    if (status == PL_OK) pl_jobs_each(s->count, lesson->jobs->threads, attend, s);
+    size_t kept = 0;
+    for (size_t i = 0; status == PL_OK && i < s->count; i++) {
+        if (!s->pupils[i].seen) continue;
+        s->pupils[kept] = s->pupils[i];
+        groups[kept++] = s->pupils[i].item->model;
+    }
+    s->count = kept;
+    if (status == PL_OK && kept < LEAST)
+        status = pl_fail(err, PL_INPUT, NULL, -1,
+                         "%zu measured jobs with step_ms and a model; %d or more are wanted", kept,
+                         LEAST);
+    if (status == PL_OK)
+        status = pl_folds_deal(folds, kept, FOLDS, groups, NULL, lesson->settings->seed, err);
+    for (size_t i = 0; status == PL_OK && i < kept; i++) s->pupils[i].fold = folds[i];
+    free(groups);
+    free(folds);
+    if (status != PL_OK) free(s->pupils);
+    return status;
+}
+
+/* ---- parts ---- */
+
+static pl_status learn(pl_trained **out, const school *s, int target, uint32_t but, pl_error *err) {
+    const pl_lesson *lesson = s->lesson;
+    float *values = calloc(s->count + 1, PL_USAGE_SIGNALS * sizeof *values),
+          *truths = calloc(s->count + 1, sizeof *truths);
+    pl_status status = values && truths ? PL_OK : no_memory(err);
+    size_t count = 0;
+    for (size_t i = 0; status == PL_OK && i < s->count; i++) {
+        const pupil *p = &s->pupils[i];
+        double truth = ratio(p, target);
+        if (p->fold == but || !isfinite(truth)) continue;
+        memcpy(values + count * PL_USAGE_SIGNALS, p->signals, sizeof p->signals);
+        truths[count++] = (float)fmin(fmax(truth, -3), 3);
+    }
+    const char *options = lesson->settings->options && lesson->settings->options[0]
+                              ? lesson->settings->options
+                              : learner_options;
+    pl_samples samples = {.count = count,
+                          .columns = PL_USAGE_SIGNALS,
+                          .values = values,
+                          .names = pl_usage_signal_names,
+                          .targets = truths};
+    pl_trained_settings settings = {.estimator = lesson->estimator->info.name,
+                                    .target = pl_usage_target_names[target],
+                                    .command = lesson->settings->command,
+                                    .data = lesson->jobs->data,
+                                    .learn = {.options = options, .seed = lesson->settings->seed}};
+    if (status == PL_OK)
+        status =
+            pl_trained_train(out, pl_method_of(lesson->estimator)->learner, &samples, &settings, err);
+    free(values);
+    free(truths);
+    return status;
+}
+
+static pl_status predict(school *s, int target, const pl_trained *part, uint32_t fold,
+                         pl_error *err) {
+    for (size_t i = 0; i < s->count; i++) {
+        pupil *p = &s->pupils[i];
+        if (p->fold != fold) continue;
+        pl_samples sample = {.count = 1,
+                             .columns = PL_USAGE_SIGNALS,
+                             .values = p->signals,
+                             .names = pl_usage_signal_names};
+        float said;
+        pl_status status = pl_trained_predict(part, &sample, &said, err);
+        if (status != PL_OK) return status;
+        p->said[target] = (double)said;
+    }
+    return PL_OK;
+}
+
+/* What a fold's prediction missed: step log2, counters points. */
+static double missed(const pupil *p, int target) {
+    if (target == PL_USAGE_STEP) return ratio(p, target) - p->said[target];
+    double said = pl_usage_share(p->walk[target]) * exp2(p->said[target] - p->said[PL_USAGE_STEP]);
+    return p->truth[target] - fmin(said, 100);
+}
+
+static pl_status set_interval(pl_trained *part, const school *s, int target, pl_error *err) {
+    double *own = calloc(s->count + 1, sizeof *own);
+    if (!own) return no_memory(err);
+    const double outside = (1 - PL_USAGE_COVERAGE) / 2;
+    for (int bound = 0; bound < PL_BOUNDS; bound++) {
+        size_t count = 0;
+        for (size_t i = 0; i < s->count; i++) {
+            double miss = missed(&s->pupils[i], target);
+            if ((int)s->pupils[i].bound == bound && isfinite(miss)) own[count++] = miss;
+        }
+        pl_sort(own, count);
+        /* further out for there being few (the conformal correction) */
+        double n = (double)count, far = count ? fmin(1, (1 - outside) * (n + 1) / n) : 1;
+        part->extra[PL_USAGE_BELOW + bound] =
+            count ? fmin(0, pl_quantile(own, count, 1 - far)) : -1;
+        part->extra[PL_USAGE_ABOVE + bound] = count ? fmax(0, pl_quantile(own, count, far)) : 1;
+    }
+    free(own);
+    return PL_OK;
+}
+
+pl_status pl_usage_learn(pl_weights *weights, const pl_lesson *lesson, pl_error *err) {
+    school s;
+    pl_status status = school_open(&s, lesson, err);
+    if (status != PL_OK) return status;
+    pl_trained *parts[PL_USAGE_TARGETS] = {0};
+    for (int target = 0; status == PL_OK && target < PL_USAGE_TARGETS; target++) {
+        for (uint32_t fold = 0; status == PL_OK && fold < FOLDS; fold++) {
+            pl_trained *part = NULL;
+            status = learn(&part, &s, target, fold, err);
+            if (status == PL_OK) status = predict(&s, target, part, fold, err);
+            pl_trained_close(&part);
+        }
+        if (status == PL_OK) status = learn(&parts[target], &s, target, ALL, err);
+        if (status == PL_OK) status = set_interval(parts[target], &s, target, err);
+    }
+    for (int target = 0; target < PL_USAGE_TARGETS; target++) {
+        if (status == PL_OK && !pl_weights_add(weights, parts[target]))
+            status = no_memory(err);
+        else if (status != PL_OK)
+            pl_trained_close(&parts[target]);
+    }
+    free(s.pupils);
+    return status;
+}
