@@ -50,7 +50,7 @@ run_tests test_library test_report
 if [ -n "$sanitized" ]; then
     echo "SKIP python with PyTorch: on the ordinary build alone"
 elif "$python" -c 'import torch' 2>/dev/null; then
-    run_tests test_torch test_script
+    run_tests test_torch test_script test_saving
 else
     echo "SKIP python with PyTorch: $python has none; PLIMSOLL_TEST_PYTHON names another"
     run_tests test_script.Scripts.test_without_torch test_script.Scripts.test_usage

@@ -19,6 +19,7 @@ from typing import Any, List, Optional, Tuple
 from . import Error, Gpu, InputError, MissingError, Model, Report, UsageError, __version__
 from ._api import _check
 from ._model import DEFAULTS
+from ._scratch import Scratch
 
 OPTIONS = argparse.ArgumentParser(
     prog="python -m plimsoll", usage="python -m plimsoll [OPTIONS] SCRIPT [ARGS...]",
@@ -29,7 +30,7 @@ OPTIONS.add_argument("-g", "--gpu", default=DEFAULTS["gpu"], help="the card (def
 OPTIONS.add_argument("-e", "--estimator", default=DEFAULTS["estimator"], help="how the peak is found (default: %(default)s)")
 OPTIONS.add_argument("-t", "--timeline", metavar="FILE", help="write the memory of the steps to FILE, a picture (.svg) or "
                      "numbers (.csv)")
-OPTIONS.add_argument("--steps", type=int, metavar="N", help="optimizer steps the script is run for (default: 3, or as many as it "
+OPTIONS.add_argument("--steps", type=int, metavar="N", help="optimizer steps the script is run for (default: 2, or as many as it "
                      "makes; a peak is often in the second)")
 OPTIONS.add_argument("--alloc-conf", metavar="S", help="PYTORCH_CUDA_ALLOC_CONF of the job (default: this environment's)")
 OPTIONS.add_argument("-j", "--json", action="store_true", help="print one JSON object instead of text")
@@ -62,13 +63,16 @@ def record(script: str, args: List[str], steps: Optional[int], gpu: Gpu) -> Tupl
     name = os.path.basename(script)
     recorder = capture.Recorder(capability=gpu.compute_capability, memory=gpu.capacity_bytes, device_name=gpu.title,
                                 name=os.path.splitext(name)[0], **({} if steps is None else {"steps": steps}))
+    from ._saves import Saves
+    scratch = Scratch([os.path.dirname(os.path.abspath(script)), os.getcwd()])
     argv, path = sys.argv, list(sys.path)
     sys.argv = [script] + args
     sys.path[0:1] = [os.path.dirname(os.path.abspath(script))]
     raised: Optional[BaseException] = None
     try:
         # What the script prints is talk, and goes where talk goes.
-        with contextlib.redirect_stdout(sys.stderr), recorder:
+        with contextlib.redirect_stdout(sys.stderr), scratch, recorder:
+            Saves(scratch).install()
             try:
                 runpy.run_path(script, run_name="__main__")
             except capture.StepDone:
@@ -81,7 +85,8 @@ def record(script: str, args: List[str], steps: Optional[int], gpu: Gpu) -> Tupl
         raise MissingError(str(problem), name) from problem
     finally:
         sys.argv, sys.path[:] = argv, path
-    said: List[str] = []  # the recorder's own warnings are in its trace
+    held = scratch.warning()
+    said: List[str] = [] if held is None else [held]  # the recorder's own warnings are in its trace
     quit_ = raised.code if isinstance(raised, SystemExit) else None
     fault = None if raised is None or isinstance(raised, SystemExit) else "%s%s" % (
         type(raised).__name__, "".join(" (%s)" % line[:200] for line in str(raised).strip().splitlines()[:1]))
