@@ -14,9 +14,11 @@
 static int (*const verbs[VERBS])(const request *) = {
     [VERB_ESTIMATE] = verb_estimate, [VERB_EXPLAIN] = verb_explain,
     [VERB_CHECK] = verb_check,       [VERB_FIT] = verb_fit,
-    [VERB_EVALUATE] = verb_evaluate, [VERB_GPUS] = verb_gpus,
-    [VERB_TRAIN] = verb_train,       [VERB_ESTIMATORS] = verb_estimators,
+    [VERB_GPUS] = verb_gpus,         [VERB_ESTIMATORS] = verb_estimators,
     [VERB_CONVERT] = verb_convert,   [VERB_COLLOCATE] = verb_collocate,
+#if PLIMSOLL_LAB
+    [VERB_EVALUATE] = verb_evaluate, [VERB_TRAIN] = verb_train,
+#endif
 };
 
 /* Opens the weights of --model and puts them into the request's job, with their estimator where

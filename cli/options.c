@@ -63,6 +63,7 @@ const verb_row verb_table[VERBS] = {
          "Reads FILE as estimate does and writes the graph that was understood: modules, tensors "
          "and operators in the order they run. Every verb reads it again.",
          NULL},
+#if PLIMSOLL_LAB
     [VERB_EVALUATE] =
         {"evaluate", "JOBS", 1, MOST_FILES, "estimators against measured jobs",
          "Runs every job of JOBS (JSON lines or GPUMemNet's CSV, plain or .xz) through one or "
@@ -75,6 +76,7 @@ const verb_row verb_table[VERBS] = {
          "Trains the estimator NAME on the jobs of --jobs and writes what it learnt to --out, for "
          "--model. The same command and data give the same file, byte for byte.",
          learner_name},
+#endif
     [VERB_ESTIMATORS] =
         {"estimators", "NAME", 0, 1, "the estimators, or all about one of them",
          "Lists the estimators that --estimator knows: what they are, and whether they have to be "
@@ -326,7 +328,12 @@ static int unknown_option(verb v, const char *given) {
     return complain(PL_USAGE, "unknown option %s; %s", given, see_help(v));
 }
 
+/* What a build without libplimsoll-lab says of the names that it lacks. */
+static const char no_lab[] = "this build has no laboratory (-Dlab=enabled), which has";
+
 static int unknown_verb(const char *given) {
+    if (!PLIMSOLL_LAB && (strcmp(given, "train") == 0 || strcmp(given, "evaluate") == 0))
+        return complain(PL_USAGE, "no verb %s: %s it", given, no_lab);
     const char *names[VERBS];
     for (size_t i = 0; i < VERBS; i++) names[i] = verb_table[i].name;
     const char *near = nearest_name(given, names, VERBS);
@@ -388,6 +395,9 @@ int unknown_name(const char *what, const char *noun, const char *(*names)(size_t
     for (const char *name; count < 128 && (name = names(count)); count++) candidates[count] = name;
     suggest(likely, sizeof likely, given, candidates, count);
     list_names(list, sizeof list, names);
+    if (!PLIMSOLL_LAB && names == pl_estimator_name)
+        return complain(PL_USAGE, "%s: no %s called %s; %sthere are %s; %s more", what, noun, given,
+                        likely, list, no_lab);
     return complain(PL_USAGE, "%s: no %s called %s; %sthere are %s", what, noun, given, likely,
                     list);
 }
@@ -557,7 +567,11 @@ static int set_value(request *out, const option_row *row, const char *value) {
         if (!failed) AT(const char *) = value;
         return failed;
     case OPTION_SPLIT:
+#if PLIMSOLL_LAB
         return name && pl_split_parse(name, &AT(pl_split)) ? 0 : unknown_value(row, value);
+#else
+        return unknown_value(row, value);
+#endif
     case OPTION_SHARING:
         return name && pl_sharing_parse(name, &AT(pl_sharing)) ? 0 : unknown_value(row, value);
     case OPTION_NAME:

@@ -12,12 +12,18 @@ typedef enum verb {
     VERB_FIT,
     VERB_COLLOCATE,
     VERB_CONVERT,
+#if PLIMSOLL_LAB
     VERB_EVALUATE,
     VERB_TRAIN,
+#endif
     VERB_ESTIMATORS,
     VERB_GPUS,
     VERBS,
     VERB_NONE = VERBS, /* plimsoll --help and --version */
+#if !PLIMSOLL_LAB
+    VERB_EVALUATE, /* not in this build: their options are no verb's */
+    VERB_TRAIN,
+#endif
 } verb;
 
 /* The library's bounds, and the command's own: files it takes, folds, MiB of a bin. */
