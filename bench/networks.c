@@ -1,4 +1,4 @@
-/* networks: how long the networks of src/learn take. bench/networks.py runs it beside PyTorch.
+/* networks: how long the networks of lab/learn take. bench/networks.py runs it beside PyTorch.
  *
  *     networks predict NET COLUMNS CHANNELS STEPS OUTPUTS      microseconds an estimate, one sample
  *     networks train NET COLUMNS CHANNELS STEPS SAMPLES BATCH THREADS EPOCHS    seconds an epoch
@@ -8,9 +8,9 @@
  * OUTPUTS 0: a regression. MODEL holds a network's own bytes (network_file.c), INPUT the samples'
  * columns and behind them their steps. The last lines are numbers for the script.
  *
- *     gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -Isrc -Iinclude bench/networks.c \
- *         src/learn/{blas,kernel,matrix,layer_*,chain,loss,adam,network*,options,random,file}.c \
- *         src/core/error.c -lm -ldl -lpthread -o networks */
+ *     gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O2 -I. -Isrc -Iinclude \
+ *         bench/networks.c build/libplimsoll-lab.a build/libplimsoll.a \
+ *         -lz -llzma -lm -ldl -lpthread -o networks */
 #include "core/clock.h"
 #include "lab/learn/network.h"
 

@@ -1,4 +1,4 @@
-"""The networks of src/learn beside the same architectures in PyTorch, on one core and on two, in one run.
+"""The networks of lab/learn beside the same architectures in PyTorch, on one core and on two, in one run.
 
     python3 bench/networks.py PROGRAM [--quick]
 

@@ -1,11 +1,11 @@
-/* trees: one learner of src/learn on a table, for bench/trees.py.
+/* trees: one learner on a table, for bench/trees.py.
  *
  *     trees FILE.csv LEARNER OPTIONS SEED CLASSES
  *
  * The file: a line of names, then a line a row: 0 (learn) or 1 (test), the target or class, the
  * columns. CLASSES: 0 for a regression. Prints times and size, a name and a number a line, then
  * "predictions" and a line a test row: the prediction, or the class. */
-#include "learn/learner.h"
+#include "lab/learn/learners.h"
 
 #include <stdio.h>
 #include <stdlib.h>
