@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "comparison.h"
+#include "core/number.h"
 #include "svg.h"
 
 enum { WIDTH = 980, TOP = 96, ROW = 40, BAR = 13, RIGHT = 90, BOTTOM = 56, TOO_WIDE = 20 };
@@ -65,7 +66,7 @@ static scale scale_of(const comparison *c) {
 static void draw_tick(FILE *out, const scale *s, double value, double bottom) {
     char text[32];
     double x = along(s, value);
-    snprintf(text, sizeof text, "%g %%", 100 * value);
+    snprintf(text, sizeof text, "%s %%", PL_REAL("g", 100 * value));
     svg_line(out, x, TOP - 8, x, bottom, SVG_GRID, 1, NULL);
     svg_text(out, x, bottom + 18, 12, SVG_MIDDLE, SVG_INK, false, text);
 }
@@ -94,7 +95,8 @@ static void draw_row(FILE *out, const scale *s, const contender *of, double y) {
         double top = y + k * (BAR + 1), x = along(s, values[k]);
         if (!isfinite(values[k])) continue;
         svg_rect(out, s->left, top, fmax(x - s->left, 1), BAR, colours[k]);
-        snprintf(text, sizeof text, "%.*f %%", values[k] < 0.0995 ? 2 : 1, 100 * values[k]);
+        snprintf(text, sizeof text, "%s %%",
+                 PL_REAL(values[k] < 0.0995 ? ".2f" : ".1f", 100 * values[k]));
         double dot = k == 0 && isfinite(values[2]) ? along(s, values[2]) : 0;
         if (dot > x && dot < x + 60) x = dot + 2; /* the figure gives way to the dot */
         svg_text(out, x + 8, top + BAR - 2, 11, SVG_START, k ? SVG_FAINT : SVG_INK, false, text);

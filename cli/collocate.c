@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "text.h"
 #include "verbs.h"
 
@@ -80,12 +81,17 @@ static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
 
 /* ---- text ---- */
 
-static small_text slowdown_text(const pl_figure *f) {
-    small_text t = {"?"};
+typedef struct slowdown {
+    char text[96];
+} slowdown;
+
+static slowdown slowdown_text(const pl_figure *f) {
+    slowdown t = {"?"};
     if (isfinite(f->value) && isfinite(f->low) && isfinite(f->high))
-        snprintf(t.text, sizeof t.text, "%.2f times (%.2f to %.2f)", f->value, f->low, f->high);
+        snprintf(t.text, sizeof t.text, "%s times (%s to %s)", PL_REAL(".2f", f->value),
+                 PL_REAL(".2f", f->low), PL_REAL(".2f", f->high));
     else if (isfinite(f->value))
-        snprintf(t.text, sizeof t.text, "%.2f times", f->value);
+        snprintf(t.text, sizeof t.text, "%s times", PL_REAL(".2f", f->value));
     return t;
 }
 
@@ -96,8 +102,8 @@ static void print_jobs(const pl_demand jobs[2], const pl_pair *pair) {
         const pl_demand *d = &jobs[i];
         small_text peak = text_bytes(d->peak_bytes), high = text_bytes(d->high_bytes),
                    alone = text_ms(d->step_ms),
-                   together = text_ms(d->step_ms * pair->slowdown[i].value),
-                   slower = slowdown_text(&pair->slowdown[i]);
+                   together = text_ms(d->step_ms * pair->slowdown[i].value);
+        slowdown slower = slowdown_text(&pair->slowdown[i]);
         table_row(t, (const char *[]){d->name, peak.text, high.text, alone.text, together.text,
                                       slower.text});
     }
@@ -135,11 +141,13 @@ static void print_pair(const pl_demand jobs[2], const pl_pair *pair, const pl_gp
            text_style(PLAIN), text_bytes(pair->needed_bytes).text,
            text_bytes(pair->usable_bytes).text);
     if (isfinite(pair->gain.value)) {
-        printf("work a second: %.2f times that of one after the other", pair->gain.value);
+        printf("work a second: %s times that of one after the other",
+               PL_REAL(".2f", pair->gain.value));
         if (isfinite(pair->gain.low) && isfinite(pair->gain.high))
-            printf(", between %.2f and %.2f", pair->gain.low, pair->gain.high);
+            printf(", between %s and %s", PL_REAL(".2f", pair->gain.low),
+                   PL_REAL(".2f", pair->gain.high));
         if (isfinite(pair->gain.low) && isfinite(pair->coverage))
-            printf(" (%.0f %% of pairs)", 100 * pair->coverage);
+            printf(" (%s %% of pairs)", PL_REAL(".0f", 100 * pair->coverage));
         putchar('\n');
     }
     printf("%s%s%s\n", text_style(pair->worth_it ? GREEN : YELLOW), pair->advice,

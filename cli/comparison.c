@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
+
 /* ---- trials ---- */
 
 bool trial_counts(const pl_trial *t) {
@@ -89,9 +91,9 @@ small_text target_text(const char *target, double value) {
     if (target_is_memory(target)) return text_bytes(value >= 0 ? (int64_t)value : PL_UNKNOWN);
     small_text t = {"?"};
     if (isfinite(value) && target_is_counter(target))
-        snprintf(t.text, sizeof t.text, "%.1f %%", value);
+        snprintf(t.text, sizeof t.text, "%s %%", PL_REAL(".1f", value));
     else if (isfinite(value))
-        snprintf(t.text, sizeof t.text, "%.4g %s", value, target_unit(target));
+        snprintf(t.text, sizeof t.text, "%s %s", PL_REAL(".4g", value), target_unit(target));
     return t;
 }
 

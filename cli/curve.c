@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "svg.h"
 #include "text.h"
 
@@ -112,7 +113,7 @@ static void draw_level(FILE *out, const frame *f, double loss) {
     char text[48];
     double y = y_of(f, loss);
     svg_line(out, LEFT, y, LEFT + PLOT_WIDTH, y, SVG_GRID, 1, NULL);
-    snprintf(text, sizeof text, "%.3g", loss);
+    snprintf(text, sizeof text, "%s", PL_REAL(".3g", loss));
     svg_text(out, LEFT - 8, y + 4, 12, SVG_END, SVG_INK, false, text);
 }
 
@@ -158,7 +159,8 @@ static bool draw_losses(FILE *out, const frame *f, const curve *c,
             fprintf(out, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" d=\"M", colour);
         else
             putc('L', out);
-        fprintf(out, "%.1f %.1f", x_of(f, c->points[i].epoch), y_of(f, at));
+        fprintf(out, "%s %s", PL_REAL(".1f", x_of(f, c->points[i].epoch)),
+                PL_REAL(".1f", y_of(f, at)));
         open = any = true;
     }
     if (open) fputs("\"/>\n", out);
@@ -194,7 +196,8 @@ int curve_write(const curve *c, const char *path, const char *estimator) {
         bool left = at < LEFT + PLOT_WIDTH / 2.0;
         svg_line(out, at, TOP, at, TOP + PLOT_HEIGHT, SVG_FAINT, 1, "4 3");
         svg_circle(out, at, y, 4.5, VALID_COLOUR, 1);
-        snprintf(text, sizeof text, "best: epoch %d, %.4g", best->epoch, best->valid_loss);
+        snprintf(text, sizeof text, "best: epoch %d, %s", best->epoch,
+                 PL_REAL(".4g", best->valid_loss));
         svg_text(out, left ? at + 8 : at - 8, y - 10, 12, left ? SVG_START : SVG_END, SVG_INK, true,
                  text);
     }

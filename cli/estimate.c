@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/number.h"
 #include "progress.h"
 #include "text.h"
 #include "timeline.h"
@@ -159,8 +160,8 @@ void print_peak(const pl_report *report) {
     printf("\n%speak %s%s, ", text_style(BOLD), text_bytes(report->peak_bytes).text,
            text_style(PLAIN));
     if (report->low_bytes >= 0 && report->high_bytes >= 0)
-        printf("between %s and %s (%.0f %% of jobs)", text_bytes(report->low_bytes).text,
-               text_bytes(report->high_bytes).text, 100 * report->coverage);
+        printf("between %s and %s (%s %% of jobs)", text_bytes(report->low_bytes).text,
+               text_bytes(report->high_bytes).text, PL_REAL(".0f", 100 * report->coverage));
     else
         fputs("no interval", stdout);
     if (!has_breakdown(report)) printf(", as estimator %s has it", report->estimator);

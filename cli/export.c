@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "comparison.h"
+#include "core/number.h"
 #include "json.h"
 
 /* ---- JSON ---- */
@@ -206,12 +207,12 @@ static void csv_bytes(FILE *out, int64_t bytes) {
 }
 
 static void csv_figure(FILE *out, double figure) {
-    if (isfinite(figure)) fprintf(out, "%.12g", figure);
+    if (isfinite(figure)) fputs(PL_REAL(".12g", figure), out);
     putc(',', out);
 }
 
 static void csv_share(FILE *out, double share) {
-    if (isfinite(share)) fprintf(out, "%.6f", share);
+    if (isfinite(share)) fputs(PL_REAL(".6f", share), out);
     putc(',', out);
 }
 
@@ -241,7 +242,7 @@ static void csv_trial(FILE *out, const char *estimator, const char *target, cons
     for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++) csv_bytes(out, bytes[k]);
     csv_share(out, trial_counts(t) ? trial_error(target, t) : NAN);
     csv_share(out, trial_allocated_error(t));
-    if (known && isfinite(t->elapsed_us)) fprintf(out, "%.3f", t->elapsed_us);
+    if (known && isfinite(t->elapsed_us)) fputs(PL_REAL(".3f", t->elapsed_us), out);
     putc('\n', out);
 }
 

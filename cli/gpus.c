@@ -3,12 +3,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/number.h"
 #include "text.h"
 #include "verbs.h"
 
 static small_text rate(double tflops) {
     small_text t = {"-"};
-    if (isfinite(tflops)) snprintf(t.text, sizeof t.text, "%.0f", tflops);
+    if (isfinite(tflops)) snprintf(t.text, sizeof t.text, "%s", PL_REAL(".0f", tflops));
     return t;
 }
 

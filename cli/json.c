@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "core/number.h"
 #include "text.h"
 
 static void put_string(FILE *out, const char *string) {
@@ -69,7 +70,7 @@ void json_bytes(json *j, const char *key, int64_t value) {
 void json_float(json *j, const char *key, double value) {
     start(j, key);
     if (isfinite(value))
-        fprintf(j->out, "%.9g", value);
+        fputs(PL_REAL(".9g", value), j->out);
     else
         fputs("null", j->out);
 }

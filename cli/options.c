@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/number.h"
 #include "text.h"
 
 #define IN(v)     (1u << VERB_##v)
@@ -477,11 +478,14 @@ static int set_seed(const option_row *row, const char *value, uint64_t *number) 
     return 0;
 }
 
+/* Without a sign. */
+static bool plain_number(const char *value, double *number) {
+    return value[0] != '-' && value[0] != '+' && pl_number_read(value, strlen(value), number);
+}
+
 static int set_share(const option_row *row, const char *value, double *number) {
-    char *end;
-    double got = strtod(value, &end);
-    bool number_like = (value[0] >= '0' && value[0] <= '9') || value[0] == '.';
-    if (!number_like || *end || !(got >= 0 && got < 1))
+    double got;
+    if (!plain_number(value, &got) || got >= 1)
         return complain(PL_USAGE, "--%s: %s is not a share from 0 to below 1", row->name, value);
     *number = got;
     return 0;
@@ -489,12 +493,10 @@ static int set_share(const option_row *row, const char *value, double *number) {
 
 static int set_real(const option_row *row, const char *value, double least, double most,
                     double *number) {
-    char *end;
-    double got = strtod(value, &end);
-    bool number_like = (value[0] >= '0' && value[0] <= '9') || value[0] == '.';
-    if (!number_like || *end || !(got >= least && got <= most))
-        return complain(PL_USAGE, "--%s: %s is not a number from %g to %g", row->name, value, least,
-                        most);
+    double got;
+    if (!plain_number(value, &got) || !(got >= least && got <= most))
+        return complain(PL_USAGE, "--%s: %s is not a number from %s to %s", row->name, value,
+                        PL_REAL("g", least), PL_REAL("g", most));
     *number = got;
     return 0;
 }

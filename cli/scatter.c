@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "comparison.h"
+#include "core/number.h"
 #include "svg.h"
 
 enum { MOST_FAMILIES = 8, LEGEND = 190, MARGIN = 24, BEYOND = 2 };
@@ -109,15 +110,15 @@ static void draw_frame(FILE *out, const panel *p, const layout *l) {
         double bytes = value_at(p, power), x = x_of(p, bytes), y = y_of(p, bytes);
         char text[32];
         if (p->linear)
-            snprintf(text, sizeof text, "%.0f %%", bytes);
+            snprintf(text, sizeof text, "%s %%", PL_REAL(".0f", bytes));
         else if (!l->memory)
-            snprintf(text, sizeof text, "%.3g", bytes);
+            snprintf(text, sizeof text, "%s", PL_REAL(".3g", bytes));
         else if (power >= 40)
-            snprintf(text, sizeof text, "%g TiB", bytes / exp2(40));
+            snprintf(text, sizeof text, "%s TiB", PL_REAL("g", bytes / exp2(40)));
         else if (power >= 30)
-            snprintf(text, sizeof text, "%g GiB", bytes / exp2(30));
+            snprintf(text, sizeof text, "%s GiB", PL_REAL("g", bytes / exp2(30)));
         else
-            snprintf(text, sizeof text, "%g MiB", bytes / exp2(20));
+            snprintf(text, sizeof text, "%s MiB", PL_REAL("g", bytes / exp2(20)));
         svg_line(out, x, p->top, x, p->top + p->side, SVG_GRID, 1, NULL);
         svg_line(out, p->left, y, p->left + p->side, y, SVG_GRID, 1, NULL);
         svg_text(out, x, p->top + p->side + 6 + size, size, SVG_MIDDLE, SVG_INK, false, text);
@@ -147,11 +148,12 @@ static void draw_dots(FILE *out, const panel *p, const comparison *c, const pl_e
             double said = fmin(fmax(t->predicted, value_at(p, p->least)), value_at(p, p->most));
             if (!open)
                 fprintf(out,
-                        "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" "
+                        "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" "
                         "stroke-linecap=\"round\" stroke-opacity=\"0.55\" d=\"",
-                        colours[family], dot);
+                        colours[family], PL_REAL(".1f", dot));
             open = true;
-            fprintf(out, "M%.1f %.1fh0", x_of(p, t->measured), y_of(p, said));
+            fprintf(out, "M%s %sh0", PL_REAL(".1f", x_of(p, t->measured)),
+                    PL_REAL(".1f", y_of(p, said)));
         }
         if (open) fputs("\"/>\n", out);
     }
@@ -170,8 +172,8 @@ static void draw_panel(FILE *out, const panel *p, const layout *l, const compari
     if (!titled) return;
     snprintf(text, sizeof text, "%.40s%s", of->info->name, of->evaluation->seen ? " *" : "");
     svg_text(out, p->left, p->top - 8, 13, SVG_START, SVG_INK, true, text);
-    snprintf(text, sizeof text, p->linear ? "mean %.2f points" : "median %.2f %%",
-             p->linear ? of->all.mae : 100 * of->all.median);
+    snprintf(text, sizeof text, p->linear ? "mean %s points" : "median %s %%",
+             PL_REAL(".2f", p->linear ? of->all.mae : 100 * of->all.median));
     svg_text(out, p->left + p->side, p->top - 8, 11, SVG_END, SVG_FAINT, false, text);
 }
 
@@ -202,8 +204,8 @@ static void draw_legend(FILE *out, const comparison *c, const families *f, bool 
     svg_text(out, x - 5, y + 16, 13, SVG_START, SVG_INK, false, text);
     if (c->ran == 1) {
         bool counter = target_is_counter(c->target);
-        snprintf(text, sizeof text, counter ? "mean error %.2f points" : "median error %.2f %%",
-                 counter ? c->list[0].all.mae : 100 * c->list[0].all.median);
+        snprintf(text, sizeof text, counter ? "mean error %s points" : "median error %s %%",
+                 PL_REAL(".2f", counter ? c->list[0].all.mae : 100 * c->list[0].all.median));
         svg_text(out, x - 5, y + 38, 13, SVG_START, SVG_INK, false, text);
     }
     svg_line(out, x - 5, y + 62, x + 23, y + 62, SVG_FAINT, 1.2, "6 4");

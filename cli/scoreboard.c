@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "comparison.h"
+#include "core/number.h"
 
 /* ---- scopes ---- */
 
@@ -34,7 +35,7 @@ const char *scope_title(const comparison *c, scope s) {
 
 static small_text percent2(double share) {
     small_text t = {"-"};
-    if (isfinite(share)) snprintf(t.text, sizeof t.text, "%.2f %%", 100 * share);
+    if (isfinite(share)) snprintf(t.text, sizeof t.text, "%s %%", PL_REAL(".2f", 100 * share));
     return t;
 }
 
@@ -287,12 +288,13 @@ table *worst_table(const pl_evaluation *e) {
         char id[80], error[32];
         bool cut = strlen(w->id) >= 64; /* GPUMemNet's names of jobs tell everything */
         snprintf(id, sizeof id, cut ? "%.60s..." : "%s", w->id);
-        snprintf(error, sizeof error, counter ? "%+.1f" : "%+.1f %%",
-                 100 * trial_error(e->target, w));
+        snprintf(error, sizeof error, counter ? "%s" : "%s %%",
+                 PL_REAL("+.1f", 100 * trial_error(e->target, w)));
         double off = trial_allocated_error(w);
         small_text measured = target_text(e->target, w->measured),
                    predicted = target_text(e->target, w->predicted), from = {"-"}, to = {"-"};
-        if (memory && isfinite(off)) snprintf(from.text, sizeof from.text, "%+.1f %%", 100 * off);
+        if (memory && isfinite(off))
+            snprintf(from.text, sizeof from.text, "%s %%", PL_REAL("+.1f", 100 * off));
         if (memory && w->overhead_bytes >= 0 && w->measured_overhead >= 0)
             to = text_change(w->overhead_bytes - w->measured_overhead);
         if (!memory && isfinite(w->predicted_low) && isfinite(w->predicted_high)) {
@@ -415,10 +417,13 @@ static void print_bins(const comparison *c, const contender *of) {
     bool counter = target_is_counter(c->target);
     snprintf(title, sizeof title, "in bins of %" PRId64 " MiB", c->bin_bytes >> 20);
     heading(counter ? "in paper 3's classes, by the jobs' families" : title);
-    printf("  accuracy %.4f, precision %.4f, recall %.4f, F1 %.4f, macro F1 %.4f, below the "
-           "diagonal %.2f %%\n",
-           n->accuracy, n->precision, n->recall, n->f1, n->macro_f1, 100 * n->below_diagonal);
-    if (counter && isfinite(n->high_recall)) printf("  recall of high %.4f\n", n->high_recall);
+    printf("  accuracy %s, precision %s, recall %s, F1 %s, macro F1 %s, below the "
+           "diagonal %s %%\n",
+           PL_REAL(".4f", n->accuracy), PL_REAL(".4f", n->precision), PL_REAL(".4f", n->recall),
+           PL_REAL(".4f", n->f1), PL_REAL(".4f", n->macro_f1),
+           PL_REAL(".2f", 100 * n->below_diagonal));
+    if (counter && isfinite(n->high_recall))
+        printf("  recall of high %s\n", PL_REAL(".4f", n->high_recall));
     table *t = confusion_table(of->evaluation, c->bin_bytes);
     if (t) {
         printf("\n  rows: what was measured; columns: what was predicted\n\n");
@@ -437,7 +442,7 @@ static void print_one(const comparison *c, const contender *of) {
         printf(", %zu without a measured %s", trials_unmeasured(e), c->target);
     printf("; estimator %s", e->estimator);
     print_split(c, e);
-    printf(", %.1f s\n\n", (double)e->elapsed_us / 1e6);
+    printf(", %s s\n\n", PL_REAL(".1f", (double)e->elapsed_us / 1e6));
     table *t = summary_table(c->target, "ALL");
     bool memory = target_is_memory(c->target);
     summary_row(t, c->target, memory ? "nvidia-smi's peak" : target_title(c->target), *n);
@@ -448,7 +453,7 @@ static void print_one(const comparison *c, const contender *of) {
            text_figure(n->rmse).text, text_figure(n->mae).text);
     if (isfinite(n->mape)) printf("MAPE %s, ", percent2(n->mape / 100).text);
     printf("R2 %s; %s us an estimate", ratio4(n->r2).text, text_figure(n->elapsed_us).text);
-    if (isfinite(e->train_s)) printf(", %.1f s of training", e->train_s);
+    if (isfinite(e->train_s)) printf(", %s s of training", PL_REAL(".1f", e->train_s));
     putchar('\n');
     for (size_t g = 0; g < GROUPINGS; g++) {
         t = group_table(e, &groupings[g]);

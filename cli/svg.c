@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "text.h"
 
 /* As XML 1.0 (section 2.2) takes it, which has no form for most control characters: they, and what
@@ -45,30 +46,32 @@ void svg_end(FILE *out) {
 }
 
 void svg_rect(FILE *out, double x, double y, double width, double height, const char *fill) {
-    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x, y,
-            width, height, fill);
+    fprintf(out, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" fill=\"%s\"/>\n",
+            PL_REAL(".1f", x), PL_REAL(".1f", y), PL_REAL(".1f", width), PL_REAL(".1f", height),
+            fill);
 }
 
 void svg_line(FILE *out, double x1, double y1, double x2, double y2, const char *stroke,
               double width, const char *dash) {
-    fprintf(
-        out,
-        "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%.1f\"",
-        x1, y1, x2, y2, stroke, width);
+    fprintf(out, "<line x1=\"%s\" y1=\"%s\" x2=\"%s\" y2=\"%s\" stroke=\"%s\" stroke-width=\"%s\"",
+            PL_REAL(".1f", x1), PL_REAL(".1f", y1), PL_REAL(".1f", x2), PL_REAL(".1f", y2), stroke,
+            PL_REAL(".1f", width));
     if (dash) fprintf(out, " stroke-dasharray=\"%s\"", dash);
     fputs("/>\n", out);
 }
 
 void svg_circle(FILE *out, double x, double y, double radius, const char *fill, double opacity) {
-    fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"%s\" fill-opacity=\"%.2f\"/>\n",
-            x, y, radius, fill, opacity);
+    fprintf(out, "<circle cx=\"%s\" cy=\"%s\" r=\"%s\" fill=\"%s\" fill-opacity=\"%s\"/>\n",
+            PL_REAL(".1f", x), PL_REAL(".1f", y), PL_REAL(".1f", radius), fill,
+            PL_REAL(".2f", opacity));
 }
 
 void svg_text(FILE *out, double x, double y, double size, svg_anchor anchor, const char *fill,
               bool bold, const char *text) {
     static const char *const anchors[] = {"start", "middle", "end"};
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.0f\" text-anchor=\"%s\" fill=\"%s\"%s>",
-            x, y, size, anchors[anchor], fill, bold ? " font-weight=\"bold\"" : "");
+    fprintf(out, "<text x=\"%s\" y=\"%s\" font-size=\"%s\" text-anchor=\"%s\" fill=\"%s\"%s>",
+            PL_REAL(".1f", x), PL_REAL(".1f", y), PL_REAL(".0f", size), anchors[anchor], fill,
+            bold ? " font-weight=\"bold\"" : "");
     put_escaped(out, text);
     fputs("</text>\n", out);
 }

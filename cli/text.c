@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/number.h"
+
 static bool utf8, colour;
 
 void text_start(void) {
@@ -46,18 +48,18 @@ const char *text_style(style wanted) {
 static void format_bytes(char *out, size_t size, const char *sign, double bytes) {
     static const struct {
         double unit;
-        const char *format;
+        const char *style, *name;
     } units[] = {
-        {1024.0 * 1024 * 1024, "%s%.2f GiB"},
-        {1024.0 * 1024, "%s%.1f MiB"},
-        {1024.0, "%s%.1f KiB"},
-        {1.0, "%s%.0f B"},
+        {1024.0 * 1024 * 1024, ".2f", "GiB"},
+        {1024.0 * 1024, ".1f", "MiB"},
+        {1024.0, ".1f", "KiB"},
+        {1.0, ".0f", "B"},
     };
     size_t i = 0;
     while (i < 3 && bytes < units[i].unit) i++;
     /* 100 GiB and more need no second decimal. */
-    const char *format = i == 0 && bytes >= 99.995 * units[0].unit ? "%s%.1f GiB" : units[i].format;
-    snprintf(out, size, format, sign, bytes / units[i].unit);
+    const char *style = i == 0 && bytes >= 99.995 * units[0].unit ? ".1f" : units[i].style;
+    snprintf(out, size, "%s%s %s", sign, PL_REAL(style, bytes / units[i].unit), units[i].name);
 }
 
 small_text text_bytes(int64_t bytes) {
@@ -71,7 +73,7 @@ small_text text_bytes_apart(int64_t bytes, int64_t step) {
     small_text t;
     if (bytes < MIB || step >= bytes / 100) return text_bytes(bytes);
     if (step > MIB / 10)
-        snprintf(t.text, sizeof t.text, "%.1f MiB", (double)bytes / MIB);
+        snprintf(t.text, sizeof t.text, "%s MiB", PL_REAL(".1f", (double)bytes / MIB));
     else
         snprintf(t.text, sizeof t.text, "%" PRId64 " B", bytes);
     return t;
@@ -97,7 +99,8 @@ small_text text_count(int64_t count) {
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if ((double)count >= units[i].unit) {
             double unit = i == 3 ? 1e3 : units[i].unit;
-            snprintf(t.text, sizeof t.text, "%.1f%s", (double)count / unit, units[i].name);
+            snprintf(t.text, sizeof t.text, "%s%s", PL_REAL(".1f", (double)count / unit),
+                     units[i].name);
             return t;
         }
     snprintf(t.text, sizeof t.text, "%" PRId64, count);
@@ -106,7 +109,7 @@ small_text text_count(int64_t count) {
 
 small_text text_percent(double share) {
     small_text t = {"-"};
-    if (isfinite(share)) snprintf(t.text, sizeof t.text, "%.1f %%", 100 * share);
+    if (isfinite(share)) snprintf(t.text, sizeof t.text, "%s %%", PL_REAL(".1f", 100 * share));
     return t;
 }
 
@@ -119,11 +122,8 @@ small_text text_whole(int64_t number) {
 /* Three digits: 1.23, 12.3, 123. */
 static small_text three_digits(double number, const char *unit) {
     small_text t;
-    snprintf(t.text, sizeof t.text, "%.*f %.20s",
-             number < 9.995   ? 2
-             : number < 99.95 ? 1
-                              : 0,
-             number, unit);
+    const char *style = number < 9.995 ? ".2f" : number < 99.95 ? ".1f" : ".0f";
+    snprintf(t.text, sizeof t.text, "%s %.19s", PL_REAL(style, number), unit);
     return t;
 }
 
@@ -148,13 +148,14 @@ small_text text_scaled(double number, const char *unit) {
 
 small_text text_figure(double number) {
     small_text t = {"-"};
-    if (isfinite(number)) snprintf(t.text, sizeof t.text, "%.4g", number);
+    if (isfinite(number)) snprintf(t.text, sizeof t.text, "%s", PL_REAL(".4g", number));
     return t;
 }
 
 small_text text_fixed(double number, int decimals) {
+    static const char *const styles[] = {".0f", ".1f", ".2f", ".3f", ".4f"};
     small_text t = {"-"};
-    if (isfinite(number)) snprintf(t.text, sizeof t.text, "%.*f", decimals, number);
+    if (isfinite(number)) snprintf(t.text, sizeof t.text, "%s", PL_REAL(styles[decimals], number));
     return t;
 }
 

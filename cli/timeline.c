@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "svg.h"
 #include "text.h"
 #include "verbs.h"
@@ -122,16 +123,19 @@ static void draw_layer(picture *p, int layer) {
     for (size_t i = 0; empty && i < p->count; i++)
         empty = stacked(p, i, layer) == stacked(p, i, layer - 1);
     if (empty) return;
-    fprintf(p->out, "<path fill=\"%s\" d=\"M%.1f %.1f", layers[layer].colour, x_of(p, 0),
-            y_of(p, stacked(p, 0, layer)));
+    fprintf(p->out, "<path fill=\"%s\" d=\"M%s %s", layers[layer].colour,
+            PL_REAL(".1f", x_of(p, 0)), PL_REAL(".1f", y_of(p, stacked(p, 0, layer))));
     for (size_t i = 1; i < p->count; i++)
         if (stacked(p, i, layer) != stacked(p, i - 1, layer))
-            fprintf(p->out, "H%.1fV%.1f", x_of(p, i), y_of(p, stacked(p, i, layer)));
-    fprintf(p->out, "H%.1fV%.1f", x_of(p, p->count), y_of(p, stacked(p, p->count - 1, layer - 1)));
+            fprintf(p->out, "H%sV%s", PL_REAL(".1f", x_of(p, i)),
+                    PL_REAL(".1f", y_of(p, stacked(p, i, layer))));
+    fprintf(p->out, "H%sV%s", PL_REAL(".1f", x_of(p, p->count)),
+            PL_REAL(".1f", y_of(p, stacked(p, p->count - 1, layer - 1))));
     for (size_t i = p->count - 1; i > 0; i--)
         if (stacked(p, i, layer - 1) != stacked(p, i - 1, layer - 1))
-            fprintf(p->out, "H%.1fV%.1f", x_of(p, i), y_of(p, stacked(p, i - 1, layer - 1)));
-    fprintf(p->out, "H%.1fZ\"/>\n", x_of(p, 0));
+            fprintf(p->out, "H%sV%s", PL_REAL(".1f", x_of(p, i)),
+                    PL_REAL(".1f", y_of(p, stacked(p, i - 1, layer - 1))));
+    fprintf(p->out, "H%sZ\"/>\n", PL_REAL(".1f", x_of(p, 0)));
 }
 
 static int64_t allocated_at(const picture *p, size_t at) {
@@ -140,12 +144,14 @@ static int64_t allocated_at(const picture *p, size_t at) {
 
 static void draw_curve(picture *p, int64_t (*value)(const picture *, size_t), const char *colour,
                        double width) {
-    fprintf(p->out, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" d=\"M%.1f %.1f",
-            colour, width, x_of(p, 0), y_of(p, value(p, 0)));
+    fprintf(p->out, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%s\" d=\"M%s %s", colour,
+            PL_REAL(".1f", width), PL_REAL(".1f", x_of(p, 0)),
+            PL_REAL(".1f", y_of(p, value(p, 0))));
     for (size_t i = 1; i < p->count; i++)
         if (value(p, i) != value(p, i - 1))
-            fprintf(p->out, "H%.1fV%.1f", x_of(p, i), y_of(p, value(p, i)));
-    fprintf(p->out, "H%.1f\"/>\n", x_of(p, p->count));
+            fprintf(p->out, "H%sV%s", PL_REAL(".1f", x_of(p, i)),
+                    PL_REAL(".1f", y_of(p, value(p, i))));
+    fprintf(p->out, "H%s\"/>\n", PL_REAL(".1f", x_of(p, p->count)));
 }
 
 /* "4 GiB", "512 MiB" */
@@ -158,7 +164,7 @@ static small_text tick_text(int64_t bytes) {
         value /= 1024;
         unit++;
     }
-    snprintf(t.text, sizeof t.text, "%g %s", value, units[unit]);
+    snprintf(t.text, sizeof t.text, "%s %s", PL_REAL("g", value), units[unit]);
     return t;
 }
 

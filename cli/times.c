@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "modules.h"
 #include "svg.h"
 #include "text.h"
@@ -283,9 +284,10 @@ static void write_csv(FILE *out, const pl_report *report) {
         const pl_time *t = &report->times[i];
         csv_text(out, t->module);
         csv_text(out, t->operator_name);
-        fprintf(out, "%s,%" PRId64 ",%" PRId64 ",%.6g,%.6g,%.12g,%.12g\n",
+        fprintf(out, "%s,%" PRId64 ",%" PRId64 ",%s,%s,%s,%s\n",
                 t->phase < PL_PHASES ? pl_phase_name(t->phase) : "", t->calls, t->launches,
-                t->device_ms, t->host_ms, t->flops, t->bytes);
+                PL_REAL(".6g", t->device_ms), PL_REAL(".6g", t->host_ms), PL_REAL(".12g", t->flops),
+                PL_REAL(".12g", t->bytes));
     }
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "curve.h"
 #include "progress.h"
 #include "text.h"
@@ -56,10 +57,10 @@ static void show_epoch(const pl_train_point *point, void *context) {
     progress_at((size_t)(point->epoch > 0 ? point->epoch : 0));
     note[0] = '\0';
     if (isfinite(point->train_loss))
-        used = (size_t)snprintf(note, sizeof note, "loss %.4g", point->train_loss);
+        used = (size_t)snprintf(note, sizeof note, "loss %s", PL_REAL(".4g", point->train_loss));
     if (isfinite(point->valid_loss))
-        snprintf(note + used, sizeof note - used, "%svalidation %.4g", used ? ", " : "",
-                 point->valid_loss);
+        snprintf(note + used, sizeof note - used, "%svalidation %s", used ? ", " : "",
+                 PL_REAL(".4g", point->valid_loss));
     progress_note(note);
 }
 
@@ -117,8 +118,9 @@ static void print_text(const request *r, const pl_weights_info *info, const curv
     if (best) {
         printf("epoch %d of %d", best->epoch, last_epoch(losses));
         if (isfinite(best->valid_loss))
-            printf(" is the best: loss %.4g on what was held out", best->valid_loss);
-        if (isfinite(best->train_loss)) printf(", %.4g on what was learnt from", best->train_loss);
+            printf(" is the best: loss %s on what was held out", PL_REAL(".4g", best->valid_loss));
+        if (isfinite(best->train_loss))
+            printf(", %s on what was learnt from", PL_REAL(".4g", best->train_loss));
         putchar('\n');
     }
     printf("how it does on what it has not seen: plimsoll evaluate ");

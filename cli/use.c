@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/number.h"
 #include "text.h"
 #include "verbs.h"
 
@@ -17,13 +18,13 @@ static void print_step(const pl_report *report) {
     if (isfinite(step->low) && isfinite(step->high))
         printf(", between %s and %s", text_ms(step->low).text, text_ms(step->high).text);
     if (isfinite(step->low) && isfinite(report->time_coverage))
-        printf(" (%.0f %% of jobs)", 100 * report->time_coverage);
+        printf(" (%s %% of jobs)", PL_REAL(".0f", 100 * report->time_coverage));
     if (!report->gpu->calibrated) fputs("; by the card's rates, it was not measured", stdout);
     putchar('\n');
     if (!isfinite(report->device_ms) || !isfinite(report->host_ms)) return;
     char kernels[64] = "the kernels";
     if (isfinite(report->launches))
-        snprintf(kernels, sizeof kernels, "%.0f kernels", report->launches);
+        snprintf(kernels, sizeof kernels, "%s kernels", PL_REAL(".0f", report->launches));
     if (report->copy_ms > report->host_ms && report->copy_ms > report->device_ms) {
         printf("  bound by the batch's copy, which takes %s: %s of %s, which the host takes %s to "
                "launch\n",
@@ -91,12 +92,13 @@ static void print_counters(const pl_report *report) {
     for (int c = 0; c < PL_COUNTERS; c++) {
         const pl_figure *f = &report->counters[c];
         if (!isfinite(f->value)) continue;
-        char interval[32] = "";
+        char interval[64] = "";
         if (isfinite(f->low) && isfinite(f->high))
-            snprintf(interval, sizeof interval, "%.1f to %.1f", f->low, f->high);
+            snprintf(interval, sizeof interval, "%s to %s", PL_REAL(".1f", f->low),
+                     PL_REAL(".1f", f->high));
         const char *level = pl_level_name(pl_level_predicted(report->family, (pl_counter)c, f));
-        printf("  %-6s %6.1f %%  %-13s  %-6s  %s", counter_titles[c], f->value, interval,
-               level ? level : "", text_style(GREEN));
+        printf("  %-6s %6s %%  %-13s  %-6s  %s", counter_titles[c], PL_REAL(".1f", f->value),
+               interval, level ? level : "", text_style(GREEN));
         text_bar(stdout, f->value / 100, BAR);
         printf("%s\n", text_style(PLAIN));
     }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "check.h"
+#include "comma.h"
 #include "curve.h"
 #include "json.h"
 #include "modules.h"
@@ -568,6 +569,19 @@ static void json_is_escaped(void) {
         "\"n\":null,\"f\":0.5,\"l\":[-3,true]}");
 }
 
+/* Numbers of options and in texts, tables and pictures once more. */
+static void a_comma_changes_nothing(void) {
+    CHECK(comma_make() && setlocale(LC_ALL, "comma"));
+    every_setting_arrives();
+    settings_of_training_arrive();
+    sizes_in_words();
+    figures_in_words();
+    times_and_amounts_in_words();
+    curves_of_any_shape();
+    json_is_escaped();
+    setlocale(LC_ALL, "C");
+}
+
 int main(void) {
     text_start();
     pl_lab_register();
@@ -598,5 +612,6 @@ int main(void) {
     RUN(plain_numbers_stay_apart);
     RUN(many_modules);
     RUN(json_is_escaped);
+    RUN(a_comma_changes_nothing);
     return check_done();
 }

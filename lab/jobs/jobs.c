@@ -278,7 +278,7 @@ static pl_status read_rows(pl_jobs *jobs, const char *path, const char *bytes, s
         item->facts.optimizer = item->job.optimizer = "adam";
         if (!(row->max_mib < most_mib))
             return pl_fail(err, PL_INPUT, path, row->position,
-                           "expected less than %g MiB of memory", most_mib);
+                           "expected less than %s MiB of memory", PL_REAL("g", most_mib));
         item->facts.measured_bytes = (int64_t)(row->max_mib * (double)mib);
         item->job.precision = PL_FP32;
         item->job.loss = PL_LOSS_CE;

@@ -28,22 +28,9 @@ static bool same(word w, const char *name) {
     return strlen(name) == w.length && memcmp(w.at, name, w.length) == 0;
 }
 
-/* Digits, and perhaps a point and more digits: the same in every locale. */
+/* A number without a sign, which no word starts as. */
 static bool number_of(word w, double *out) {
-    double value = 0, place = 0;
-    if (w.length == 0 || w.length > 16) return false;
-    for (size_t i = 0; i < w.length; i++) {
-        char c = w.at[i];
-        if (c == '.' && place == 0 && i > 0 && i + 1 < w.length)
-            place = 1;
-        else if (c >= '0' && c <= '9') {
-            value = value * 10 + (c - '0');
-            place *= 10;
-        } else
-            return false;
-    }
-    *out = place > 1 ? value / place : value;
-    return true;
+    return w.length > 0 && w.at[0] >= '0' && w.at[0] <= '9' && pl_number_read(w.at, w.length, out);
 }
 
 static pl_status wrong(pl_error *err, size_t layer, word name, const char *what) {
@@ -69,9 +56,9 @@ static pl_status parse_layer(pl_layer *layer, size_t index, word text, size_t ou
                 return wrong(err, index, name, "a number too many");
             if (value < arg->least || value > arg->most || (arg->whole && value != floor(value)))
                 return pl_fail(err, PL_USAGE, "net", -1,
-                               "layer %zu, '%s': %s must be%s from %g to %g", index + 1, kind->name,
-                               arg->name, arg->whole ? " a whole number" : "", arg->least,
-                               arg->most);
+                               "layer %zu, '%s': %s must be%s from %s to %s", index + 1, kind->name,
+                               arg->name, arg->whole ? " a whole number" : "",
+                               PL_REAL("g", arg->least), PL_REAL("g", arg->most));
             layer->args[given++] = value;
             continue;
         }
@@ -282,7 +269,8 @@ static float *begin_pass(pl_net_pass *pass, const plan *p, float *room) {
     return room + p->scratch;
 }
 
-const float *pl_chain_forward(const pl_chain *chain, pl_net_pass *pass, const float *x, float *room) {
+const float *pl_chain_forward(const pl_chain *chain, pl_net_pass *pass, const float *x,
+                              float *room) {
     const pl_extent *extent = &pass->batch->extent;
     plan p = plan_of(chain, extent, pass->training);
     float *at = begin_pass(pass, &p, room);

@@ -135,7 +135,8 @@ pl_status pl_folds_hold_out(uint8_t *apart, size_t count, double share, const ui
                             uint64_t seed, pl_error *err) {
     if (!(share > 0 && share < 1))
         return pl_fail(err, PL_USAGE, "folds", -1,
-                       "a share of %g held out: more than 0 and less than 1 is expected", share);
+                       "a share of %s held out: more than 0 and less than 1 is expected",
+                       PL_REAL("g", share));
     groups g;
     pl_status status = groups_open(&g, count, group, seed, err);
     if (status != PL_OK) return status;

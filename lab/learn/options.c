@@ -1,12 +1,12 @@
 /* options: a learner's settings in text, checked once against a table and then asked for by key.
  *
- * Numbers are decimal, at most 15 digits and a power of ten from -22 to 22: of those, one exact
- * division or multiplication gives the nearest double (W. Clinger, "How to Read Floating Point
- * Numbers Accurately", 1990), whatever the locale. Values hold no blanks; there is no quoting. */
+ * Numbers are decimal (core/number.h). Values hold no blanks; there is no quoting. */
 #include "lab/learn/options.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "lend.h"
 
 /* A pair "key=value", pointing into the text. */
 typedef struct pair {
@@ -48,51 +48,6 @@ static bool is_text(const pl_option *option) {
     return option->least > option->most;
 }
 
-static double power_of_ten(int n) {
-    double power = 1;
-    while (n-- > 0) power *= 10; /* exact up to 10^22 */
-    return power;
-}
-
-/* [sign] digits [. digits] [e [sign] digits], the whole of it. */
-static bool parse_number(const char *at, size_t size, double *out) {
-    const char *end = at + size;
-    bool negative = at < end && *at == '-';
-    if (at < end && (*at == '-' || *at == '+')) at++;
-    int64_t mantissa = 0;
-    int digits = 0, significant = 0, exponent = 0;
-    for (bool behind = false; at < end; at++) {
-        if (*at == '.' && !behind) {
-            behind = true;
-            continue;
-        }
-        if (*at < '0' || *at > '9') break;
-        digits++;
-        if (significant > 0 || *at != '0') significant++;
-        if (significant > 15 || (behind && --exponent < -40)) return false;
-        mantissa = mantissa * 10 + (*at - '0');
-    }
-    if (digits == 0) return false;
-    if (at < end && (*at == 'e' || *at == 'E')) {
-        at++;
-        bool down = at < end && *at == '-';
-        if (at < end && (*at == '-' || *at == '+')) at++;
-        int written = 0, power = 0;
-        for (; at < end && *at >= '0' && *at <= '9' && power < 1000; at++, written++)
-            power = power * 10 + (*at - '0');
-        if (written == 0) return false;
-        exponent += down ? -power : power;
-    }
-    if (at != end) return false;
-    double value = (double)mantissa;
-    if (mantissa != 0) {
-        if (exponent < -22 || exponent > 22) return false;
-        value = exponent < 0 ? value / power_of_ten(-exponent) : value * power_of_ten(exponent);
-    }
-    *out = negative ? -value : value;
-    return true;
-}
-
 static pl_status unknown_key(const pair *p, int64_t position, const pl_option *known, size_t count,
                              pl_error *err) {
     char keys[160] = "";
@@ -123,7 +78,7 @@ static pl_status check_pair(const pair *p, const char *text, const pl_option *kn
         return pl_fail(err, PL_USAGE, "options", value_at, "%s= has no value", option->key);
     if (is_text(option)) return PL_OK;
     double value;
-    if (!parse_number(p->value, p->value_size, &value))
+    if (!pl_number_read(p->value, p->value_size, &value))
         return pl_fail(err, PL_USAGE, "options", value_at, "%s=%.*s: a number is expected",
                        option->key, value_shown, p->value);
     if (option->whole && value != floor(value))
@@ -131,8 +86,8 @@ static pl_status check_pair(const pair *p, const char *text, const pl_option *kn
                        option->key, value_shown, p->value);
     if (!(value >= option->least && value <= option->most))
         return pl_fail(err, PL_USAGE, "options", value_at,
-                       "%s=%.*s: a number from %.15g to %.15g is expected", option->key,
-                       value_shown, p->value, option->least, option->most);
+                       "%s=%.*s: a number from %s to %s is expected", option->key, value_shown,
+                       p->value, PL_REAL(".15g", option->least), PL_REAL(".15g", option->most));
     return PL_OK;
 }
 
@@ -153,7 +108,7 @@ double pl_options_number(const char *text, const pl_option *known, size_t count,
     pair p;
     while (next_pair(&text, &p)) {
         double number;
-        if (p.value && is_key(&p, key) && parse_number(p.value, p.value_size, &number))
+        if (p.value && is_key(&p, key) && pl_number_read(p.value, p.value_size, &number))
             value = number;
     }
     return value;

@@ -57,13 +57,13 @@ static pl_status check_truths(const pl_samples *s, pl_error *err) {
                            s->count, (int)s->classes[i], s->class_count - 1);
         if (!classifier && !isfinite(s->targets[i]))
             return pl_fail(err, PL_INPUT, NULL, -1,
-                           "the target of sample %zu of %zu is %f, a finite number is expected",
-                           i + 1, s->count, (double)s->targets[i]);
+                           "the target of sample %zu of %zu is %s, a finite number is expected",
+                           i + 1, s->count, PL_REAL("f", (double)s->targets[i]));
         if (s->weights && !(isfinite(s->weights[i]) && s->weights[i] >= 0))
             return pl_fail(err, PL_INPUT, NULL, -1,
-                           "the weight of sample %zu of %zu is %f, a finite number from 0 is "
+                           "the weight of sample %zu of %zu is %s, a finite number from 0 is "
                            "expected",
-                           i + 1, s->count, (double)s->weights[i]);
+                           i + 1, s->count, PL_REAL("f", (double)s->weights[i]));
     }
     return PL_OK;
 }
@@ -78,8 +78,8 @@ static pl_status check_variety(const pl_samples *s, pl_error *err) {
         for (size_t i = 1; i < s->count; i++)
             if (s->targets[i] != s->targets[0]) return PL_OK;
         return pl_fail(err, PL_INPUT, NULL, -1,
-                       "the target of all %zu samples is %.9g, there is nothing to learn", s->count,
-                       (double)s->targets[0]);
+                       "the target of all %zu samples is %s, there is nothing to learn", s->count,
+                       PL_REAL(".9g", (double)s->targets[0]));
     }
     if (s->class_count < 2 || s->class_count > PL_TRAINED_CLASSES_MOST)
         return pl_fail(err, PL_INPUT, NULL, -1, "%zu classes, 2 to %d are expected", s->class_count,

@@ -122,8 +122,8 @@ pl_status pl_tree_check_samples(const pl_samples *s, const char *learner, pl_err
     double sum = 0;
     for (size_t i = 0; i < s->count; i++) {
         if (!(s->weights[i] >= 0) || !isfinite(s->weights[i]))
-            return pl_fail(err, PL_INPUT, learner, -1, "sample %zu has the weight %g", i,
-                           (double)s->weights[i]);
+            return pl_fail(err, PL_INPUT, learner, -1, "sample %zu has the weight %s", i,
+                           PL_REAL("g", (double)s->weights[i]));
         sum += (double)s->weights[i];
     }
     if (!(sum > 0)) return pl_fail(err, PL_INPUT, learner, -1, "every sample has the weight 0");

@@ -218,8 +218,9 @@ static pl_status learn_side(pl_trained **out, const school *s, const side *side,
     char options[512];
     const char *more = lesson->settings->options ? lesson->settings->options : "";
     double alpha = side->sign < 0 ? quantile_share : 1 - quantile_share;
-    int length = snprintf(options, sizeof options, "%s loss=quantile alpha=%g%s%s",
-                          pl_method_of(lesson->estimator)->options, alpha, more[0] ? " " : "", more);
+    int length = snprintf(options, sizeof options, "%s loss=quantile alpha=%s%s%s",
+                          pl_method_of(lesson->estimator)->options, PL_REAL("g", alpha),
+                          more[0] ? " " : "", more);
     pl_status status = values && truths ? PL_OK : no_memory(err);
     if (status == PL_OK && (length < 0 || (size_t)length >= sizeof options))
         status = pl_fail(err, PL_USAGE, "--set", -1, "too long");
@@ -238,8 +239,8 @@ static pl_status learn_side(pl_trained **out, const school *s, const side *side,
                           .targets = truths};
     pl_trained_settings settings = settings_of(lesson, side->target, options);
     if (status == PL_OK)
-        status =
-            pl_trained_train(out, pl_method_of(lesson->estimator)->learner, &samples, &settings, err);
+        status = pl_trained_train(out, pl_method_of(lesson->estimator)->learner, &samples,
+                                  &settings, err);
     free(values);
     free(truths);
     return status;

@@ -261,9 +261,9 @@ static pl_status material_open(material *m, const pl_lesson *lesson, const pl_ta
         if (!m->edges) return no_memory(err);
         if (m->edge_count < 2)
             return pl_fail(err, PL_INPUT, NULL, -1,
-                           "all %zu jobs fall into one bin of %.0f MiB: nothing to tell apart; "
+                           "all %zu jobs fall into one bin of %s MiB: nothing to tell apart; "
                            "choose a smaller --bin",
-                           m->count, m->bin / 1048576);
+                           m->count, PL_REAL(".0f", m->bin / 1048576));
     }
     return PL_OK;
 }
@@ -361,8 +361,8 @@ static pl_status train_on(pl_trained **out, const material *m, const pl_dataset 
                   .valid = valid && valid->samples.count ? &valid->samples : NULL,
                   .progress = lesson->settings->progress ? tell : NULL,
                   .progress_context = (void *)lesson->settings}};
-    pl_status status = pl_trained_train(out, pl_method_of(lesson->estimator)->learner, &samples->samples,
-                                        &settings, err);
+    pl_status status = pl_trained_train(out, pl_method_of(lesson->estimator)->learner,
+                                        &samples->samples, &settings, err);
     if (status != PL_OK || m->bin == 0) return status;
     (*out)->extra[BIN] = m->bin;
     memcpy((*out)->class_values, m->edges, m->edge_count * sizeof *m->edges);

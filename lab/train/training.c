@@ -22,8 +22,8 @@ pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_setting
         return pl_fail(err, PL_USAGE, settings->estimator, -1,
                        "does not learn: there is nothing to train");
     if (settings->hold_out >= 0.9)
-        return pl_fail(err, PL_USAGE, "--hold-out", -1, "%g leaves too few jobs to learn from",
-                       settings->hold_out);
+        return pl_fail(err, PL_USAGE, "--hold-out", -1, "%s leaves too few jobs to learn from",
+                       PL_REAL("g", settings->hold_out));
     size_t *rows = malloc((jobs->count + 1) * sizeof *rows);
     if (!rows) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     for (size_t i = 0; i < jobs->count; i++) rows[i] = i;

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
+
 #define MIB ((int64_t)1 << 20)
 enum { WORD = 64, MIN_LARGE_SEGMENT_MB = 10 };
 #define MAX_MB (INT64_MAX / MIB)
@@ -99,10 +101,9 @@ static pl_status megabytes(reader *r, const char *key, int64_t least, int64_t *o
 }
 
 static pl_status fraction(reader *r, const char *key, double *out) {
-    char *end;
+    double value;
     next_token(r);
-    double value = strtod(r->word, &end);
-    if (r->cut || !r->word[0] || *end || !(value >= 0 && value <= 1))
+    if (r->cut || !pl_number_read(r->word, strlen(r->word), &value) || !(value >= 0 && value <= 1))
         return fail(r, key, "a number from 0 to 1");
     *out = value;
     return PL_OK;

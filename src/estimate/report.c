@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "core/text.h"
 
 enum { MOST_WARNINGS = 16 };
@@ -111,9 +112,9 @@ static void put_real(pl_text *w, const char *key, double value) {
     if (!isfinite(value))
         pl_text_add(w, "null");
     else if (fabs(value) < 9007199254740992.0 && value == floor(value))
-        pl_text_format(w, "%.0f", value == 0 ? 0 : value);
+        pl_text_add(w, PL_REAL(".0f", value == 0 ? 0 : value));
     else
-        pl_text_format(w, "%.6g", value);
+        pl_text_add(w, PL_REAL(".6g", value));
 }
 
 static void put_strings(pl_text *w, const char *const *strings, size_t count) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "core/number.h"
 
 enum { MAX_DEPTH = 200, MAX_STACK = 256 };
 
@@ -215,25 +216,8 @@ static bool number(parser *p) {
         }
         return emit(p, (step){.op = OP_NUMBER, .n = value});
     }
-    /* sizes hold few of these: rounding in the last place does no harm */
-    double f = 0, scale = 1;
-    const char *c = start;
-    for (; c < after && is_digit(*c); c++) f = f * 10 + (*c - '0');
-    if (c < after && *c == '.')
-        for (c++; c < after && is_digit(*c); c++) {
-            f = f * 10 + (*c - '0');
-            scale *= 10;
-        }
-    f /= scale;
-    if (c < after) {
-        c++;
-        bool minus = *c == '-';
-        if (*c == '-' || *c == '+') c++;
-        int exponent = 0;
-        for (; c < after; c++)
-            if (exponent < 10000) exponent = exponent * 10 + (*c - '0');
-        f *= pow(10, minus ? -exponent : exponent);
-    }
+    double f = NAN;
+    pl_number_read(start, (size_t)(after - start), &f); /* it has this form */
     p->at = after;
     return emit(p, (step){.op = OP_FLOAT, .f = f});
 }

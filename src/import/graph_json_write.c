@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "graph/expr.h"
 #include "import/graph_json.h"
 
@@ -57,7 +58,8 @@ static void put_float(pl_text *w, double value) {
     else if (isinf(value))
         pl_text_add(w, value < 0 ? "-Infinity" : "Infinity");
     else
-        pl_text_format(w, value == floor(value) && fabs(value) < 1e15 ? "%.1f" : "%.17g", value);
+        pl_text_add(w,
+                    PL_REAL(value == floor(value) && fabs(value) < 1e15 ? ".1f" : ".17g", value));
 }
 
 /* A size, with its expression where it has one. */

@@ -1,7 +1,6 @@
 /* json: see json.h. Strings are scanned 16 bytes at a time where SSE2 is there, else 8. */
 #include "import/json.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,8 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
+
+#include "core/number.h"
 #endif
 
 void pl_json_open(pl_json *json, const char *bytes, size_t size, int depth_limit) {
@@ -175,10 +176,9 @@ bool pl_json_null(pl_json *json) {
     return (next_char(json) == 'n' && word(json, "null", 4)) || pl_json_fail(json, "null");
 }
 
-/* What a number's characters say: value = digits * 10^exponent as far as digits fits in 64 bits. */
+/* What a number's characters say. */
 typedef struct number {
-    uint64_t digits;
-    int64_t exponent;
+    uint64_t digits; /* before the point, while they are 19 at most */
     bool negative, overflow, integral;
 } number;
 
@@ -200,25 +200,16 @@ static bool scan_number(pl_json *json, number *out) {
     if (at < end && *at == '.') {
         n.integral = false;
         const char *fraction = ++at;
-        for (; at < end && *at >= '0' && *at <= '9'; at++) {
-            if (count + (at - fraction) < 19) n.digits = n.digits * 10 + (uint64_t)(*at - '0');
-        }
+        while (at < end && *at >= '0' && *at <= '9') at++;
         if (at == fraction) return pl_json_fail_at(json, at, "a digit after '.'");
-        n.exponent = -(at - fraction);
-        if (count + (at - fraction) > 19) n.overflow = true;
     }
     if (at < end && (*at == 'e' || *at == 'E')) {
         n.integral = false;
         at++;
-        bool minus = at < end && *at == '-';
         if (at < end && (*at == '-' || *at == '+')) at++;
         const char *start = at;
-        int64_t exponent = 0;
-        for (; at < end && *at >= '0' && *at <= '9'; at++) {
-            if (exponent < 100000) exponent = exponent * 10 + (*at - '0');
-        }
+        while (at < end && *at >= '0' && *at <= '9') at++;
         if (at == start) return pl_json_fail_at(json, at, "a digit in the exponent");
-        n.exponent += minus ? -exponent : exponent;
     }
     json->at = at;
     *out = n;
@@ -239,30 +230,6 @@ bool pl_json_int(pl_json *json, int64_t *out, bool *exact) {
     else
         *out = n.negative ? (int64_t)(0 - n.digits) : (int64_t)n.digits;
     return true;
-}
-
-/* strtod, whatever decimal point the process's locale has. */
-static double slow_double(const char *text, size_t length) {
-    char small[128], *copy = small;
-    const char *point = localeconv()->decimal_point;
-    size_t point_length = strlen(point);
-    if (length + point_length + 1 > sizeof small) {
-        copy = malloc(length + point_length + 1);
-        if (!copy) return NAN;
-    }
-    const char *dot = memchr(text, '.', length);
-    size_t before = dot ? (size_t)(dot - text) : length, total = before;
-    memcpy(copy, text, before);
-    if (dot) {
-        memcpy(copy + total, point, point_length);
-        total += point_length;
-        memcpy(copy + total, dot + 1, length - before - 1);
-        total += length - before - 1;
-    }
-    copy[total] = '\0';
-    double value = strtod(copy, NULL);
-    if (copy != small) free(copy);
-    return value;
 }
 
 bool pl_json_number(pl_json *json, double *out) {
@@ -287,25 +254,14 @@ bool pl_json_number(pl_json *json, double *out) {
     if (c == '-' && word(json, "-Infinity", 9)) return *out = -INFINITY, true;
     number n;
     if (!scan_number(json, &n)) return false;
-    /* Exact where digits and the power of ten are both doubles without rounding (W. D. Clinger,
-     * 1990). */
-    static const double power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    if (!n.overflow && n.digits <= (UINT64_C(1) << 53) && n.exponent >= -22 && n.exponent <= 22) {
-        double v = (double)n.digits;
-        v = n.exponent < 0 ? v / power[-n.exponent] : v * power[n.exponent];
-        *out = n.negative ? -v : v;
-    } else {
-        *out = slow_double(start, (size_t)(json->at - start));
-    }
-    return true;
+    return pl_number_read(start, (size_t)(json->at - start), out);
 }
 
 /* One value that is no container. */
 static bool skip_scalar(pl_json *json) {
     pl_json_text text;
-    double number;
+    double value;
+    number n;
     bool truth;
     switch (pl_json_peek(json)) {
     case '"': return pl_json_string(json, &text);
@@ -314,8 +270,8 @@ static bool skip_scalar(pl_json *json) {
     case 'n': return pl_json_null(json);
     case 'N':
     case 'I':
-    case '-':
-    case '0': return pl_json_number(json, &number);
+    case '-': return pl_json_number(json, &value);
+    case '0': return scan_number(json, &n);
     default: return pl_json_fail(json, "a value");
     }
 }

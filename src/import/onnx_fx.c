@@ -3,9 +3,12 @@
 #include "import/onnx_fx.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/number.h"
 
 enum { SPACE_CALLS = 16, SPACE_MANGLED, SPACE_LINES };
 enum { MAX_NESTING = 8, MAX_ITEMS = 4096, LINE_LIMIT = 160 };
@@ -119,10 +122,13 @@ static void read_word(scanner *s, fx_arg *out) {
         out->i = whole;
         return;
     }
-    double number = strtod(text, &end);
-    if (!*end) {
+    if (strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0 || strcmp(text, "nan") == 0) {
         out->kind = FX_FLOAT;
-        out->f = number;
+        out->f = text[0] == 'n' ? NAN : text[0] == '-' ? -INFINITY : INFINITY;
+        return;
+    }
+    if (pl_number_read(text, length, &out->f)) {
+        out->kind = FX_FLOAT;
         return;
     }
     out->kind = FX_TEXT;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "core/utf8.h"
 
 typedef struct reader {
@@ -123,7 +124,7 @@ void pl_yaml_resolve(pl_yaml *node) {
         node->i = strtoll(t, NULL, 10);
         node->f = (double)node->i;
     } else if (whole > 0 || (digits[0] == '.' && digits[1] >= '0' && digits[1] <= '9')) {
-        /* [digits][.digits][e[+-]digits] and nothing else: strtod alone would take hexadecimals */
+        /* [digits][.digits][e[+-]digits] and nothing else */
         const char *at = digits + whole;
         if (*at == '.') at += 1 + strspn(at + 1, "0123456789");
         if (*at == 'e' || *at == 'E') {
@@ -132,8 +133,7 @@ void pl_yaml_resolve(pl_yaml *node) {
             at = at[0] >= '0' && at[0] <= '9' ? at + strspn(at, "0123456789") : t;
         }
         if (*at || at == t) return;
-        node->kind = PL_YAML_FLOAT;
-        node->f = strtod(t, NULL);
+        if (pl_number_read(t, strlen(t), &node->f)) node->kind = PL_YAML_FLOAT;
     }
 }
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
+
 static pl_status no_memory(pl_error *err) {
     return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
 }
@@ -28,8 +30,8 @@ pl_status pl_trained_check_values(const pl_samples *s, pl_error *err) {
             if (!isfinite(value))
                 return pl_fail(
                     err, PL_INPUT, NULL, -1,
-                    "column '%s' of sample %zu of %zu is %f, a finite number is expected",
-                    s->names[c], i + 1, s->count, value);
+                    "column '%s' of sample %zu of %zu is %s, a finite number is expected",
+                    s->names[c], i + 1, s->count, PL_REAL("f", value));
         }
     for (size_t i = 0; s->channels && i < s->count; i++) {
         if (s->begin[i] > s->begin[i + 1])
@@ -40,10 +42,10 @@ pl_status pl_trained_check_values(const pl_samples *s, pl_error *err) {
                 double value = s->steps[t * s->channels + c];
                 if (!isfinite(value))
                     return pl_fail(err, PL_INPUT, NULL, -1,
-                                   "channel '%s' of sample %zu of %zu, step %zu, is %f, a finite "
+                                   "channel '%s' of sample %zu of %zu, step %zu, is %s, a finite "
                                    "number is expected",
                                    s->channel_names[c], i + 1, s->count, t - s->begin[i] + 1,
-                                   value);
+                                   PL_REAL("f", value));
             }
     }
     return PL_OK;
