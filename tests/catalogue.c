@@ -33,6 +33,7 @@ static void check_row(const pl_gpu *g, size_t index) {
     check(g->sms >= 20 && g->sms <= 200, n, "SMs are not between 20 and 200");
     check(g->bandwidth_gbps >= 200 && g->bandwidth_gbps <= 10000, n,
           "bandwidth is not between 200 and 10,000 GB/s");
+    check(is_rate(g->l2_mib, 2, 256), n, "l2 is not between 2 and 256 MiB");
     check(g->fp32_tflops >= 5 && g->fp32_tflops <= 150, n, "fp32 is not between 5 and 150 TFLOP/s");
     check(is_rate(g->tf32_tflops, 10, 1500), n, "tf32 is not between 10 and 1,500 TFLOP/s");
     check(is_rate(g->fp16_tflops, 20, 3000), n, "fp16 is not between 20 and 3,000 TFLOP/s");

@@ -284,11 +284,64 @@ static void hostile_sizes(void) {
         }
 }
 
+/* Time goes by the record's class, whatever it is called. */
+static void kernels_go_by_their_class(void) {
+    const struct {
+        pl_work_kind kind;
+        pl_pass pass;
+        pl_kernel_class class;
+    } rows[] = {{PL_WORK_NORM, PL_PASS_FORWARD, PL_KERNEL_BATCH_NORM},
+                {PL_WORK_NORM, PL_PASS_BACKWARD, PL_KERNEL_BATCH_NORM_NATIVE},
+                {PL_WORK_NORM, PL_PASS_BACKWARD, PL_KERNEL_GROUP_NORM},
+                {PL_WORK_POOL, PL_PASS_BACKWARD, PL_KERNEL_MAX_POOL},
+                {PL_WORK_GATHER, PL_PASS_BACKWARD, PL_KERNEL_EMBEDDING},
+                {PL_WORK_POINTWISE, PL_PASS_BACKWARD, PL_KERNEL_NLL_LOSS},
+                {PL_WORK_FILL, PL_PASS_FORWARD, PL_KERNEL_RANDOM},
+                {PL_WORK_FOREACH, PL_PASS_FORWARD, PL_KERNEL_FUSED}};
+    const char *const names[] = {"aten.batch_norm.default",
+                                 "NativeBatchNormBackward0",
+                                 "NativeGroupNormBackward0",
+                                 "aten.max_pool2d.default",
+                                 "EmbeddingBackward0",
+                                 "NllLossBackward0",
+                                 "aten.normal_.default",
+                                 "adamw-fused",
+                                 NULL};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pl_work call = bytes_of(rows[i].kind, 64e6);
+        call.pass = (uint8_t)rows[i].pass;
+        call.rows = 4096;
+        call.columns = 4096;
+        call.tensors = 100;
+        pl_cost plain = priced(&call, h200(), false);
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            call.what = names[k];
+            CHECK(priced(&call, h200(), false).us == plain.us);
+        }
+        call.class = (uint8_t)rows[i].class;
+        CHECK(priced(&call, h200(), false).us != plain.us);
+    }
+}
+
+/* A cache of unknown size holds nothing: no time is less than that of a card that has one. */
+static void an_unknown_cache_holds_nothing(void) {
+    pl_gpu without = *h200();
+    without.l2_mib = NAN;
+    for (double bytes = 1e5; bytes < 1e9; bytes *= 10) {
+        pl_work call = bytes_of(PL_WORK_POINTWISE, bytes);
+        pl_cost cost = priced(&call, &without, false);
+        CHECK(sound(&cost));
+        CHECK(cost.us >= priced(&call, h200(), false).us);
+    }
+}
+
 int main(void) {
     RUN(more_bytes_take_longer);
     RUN(more_flops_take_longer);
     RUN(floors);
     RUN(views_are_free);
+    RUN(kernels_go_by_their_class);
+    RUN(an_unknown_cache_holds_nothing);
     RUN(cards_scale);
     RUN(convolutions);
     RUN(attention_and_recurrent);

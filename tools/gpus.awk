@@ -40,22 +40,22 @@ BEGIN {
 /^#/ || /^$/ { next }
 
 {
-    if (NF != 15) fail("15 columns are needed, found " NF)
+    if (NF != 16) fail("16 columns are needed, found " NF)
     if ($1 !~ /^[a-z0-9-]+$/) fail("a name has lower case letters, digits and hyphens, found '" $1 "'")
     if ($1 in seen) fail("'" $1 "' stands here twice")
     seen[$1] = 1
     if ($3 !~ /^(-|[a-z0-9]+(,[a-z0-9]+)*)$/) fail("aliases are letters and digits between commas")
     if ($5 !~ /^[0-9]+\.[0-9]$/) fail("cc should be as 8.0, found '" $5 "'")
-    if ($14 != "yes" && $14 != "no") fail("calibrated should be yes or no, found '" $14 "'")
+    if ($15 != "yes" && $15 != "no") fail("calibrated should be yes or no, found '" $15 "'")
     split($5, cc, ".")
     printf "{.aliases = %s,\n .gpu = {%s, %s,\n", text_of("aliases", $3), text_of("name", $1), \
         text_of("title", $2)
     printf "  INT64_C(%s) * 1048576, %d, %d, %s, %s, %s,\n", number("memory", $4), cc[1], cc[2], \
-        number("sms", $6), number("threads", $7), number("bandwidth", $8)
-    printf "  %s, %s, %s, %s,\n", number("fp32", $9), rate("tf32", $10), rate("fp16", $11), \
-        rate("bf16", $12)
-    printf "  %s, %s,\n  %s}},\n", context($13, $6 * number("threads", $7)), \
-        $14 == "yes" ? "true" : "false", text_of("source", $15)
+        number("sms", $6), number("threads", $7), number("bandwidth", $9)
+    printf "  %s, %s, %s, %s,\n", number("fp32", $10), rate("tf32", $11), rate("fp16", $12), \
+        rate("bf16", $13)
+    printf "  %s, %s,\n  %s,\n  %s}},\n", context($14, $6 * number("threads", $7)), \
+        $15 == "yes" ? "true" : "false", text_of("source", $16), rate("l2", $8)
     rows++
 }
 

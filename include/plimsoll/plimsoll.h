@@ -227,6 +227,7 @@ typedef struct pl_gpu {
     int64_t context_bytes; /* CUDA context alone */
     bool calibrated;       /* measured, not taken from data sheets */
     const char *source;    /* where the figures come from */
+    double l2_mib;         /* second-level cache, MiB; NAN: not known */
 } pl_gpu;
 
 const pl_gpu *pl_gpu_at(size_t index);       /* NULL past the end */

@@ -16,7 +16,6 @@
 #include "device/workspace.h"
 
 #include <math.h>
-#include <string.h>
 
 static double at_least(double value, double low) {
     return value > low ? value : low;
@@ -57,23 +56,9 @@ typedef struct card {
     double sms;
     double slots;     /* blocks of 128 threads that the card holds */
     double bandwidth; /* bytes a microsecond */
-    double cache;     /* bytes of the second-level cache */
+    double cache;     /* bytes of the second-level cache; 0: not known, nothing stays in it */
     double rate;      /* fp32 operations a microsecond */
 } card;
-
-/* Second-level caches by compute capability, MiB; where cards share a capability, a common size
- * (NVIDIA's architecture papers, as commonly quoted). */
-static double cache_bytes(int major, int minor) {
-    static const struct {
-        int cc;
-        double mib;
-    } caches[] = {{70, 6}, {75, 4}, {80, 40}, {86, 6}, {89, 64}, {90, 50}, {100, 126}, {120, 64}};
-    int cc = major * 10 + minor;
-    double mib = 6;
-    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++)
-        if (cc >= caches[i].cc) mib = caches[i].mib;
-    return mib * 1048576;
-}
 
 static card card_of(const pl_gpu *gpu) {
     double sms = gpu->sms > 0 ? gpu->sms : 1, threads = gpu->threads > 0 ? gpu->threads : 2048;
@@ -82,7 +67,7 @@ static card card_of(const pl_gpu *gpu) {
         .sms = sms,
         .slots = sms * threads / 128,
         .bandwidth = at_least(sane(gpu->bandwidth_gbps), 1) * 1e3,
-        .cache = cache_bytes(gpu->cc_major, gpu->cc_minor),
+        .cache = sane(gpu->l2_mib) * 1048576,
         .rate = at_least(sane(gpu->fp32_tflops), 0.1) * 1e6,
     };
 }
@@ -134,6 +119,7 @@ static void align(unit *with, int64_t a, int64_t b, int64_t c) {
 
 /* Of bytes, the share that the cache holds since the kernels before. */
 static double held(double bytes, const card *on) {
+    if (on->cache <= 0) return 0;
     double ratio = bytes / (on->cache * pl_cost_generals.held);
     return 1 / (1 + ratio * ratio);
 }
@@ -188,15 +174,11 @@ static pl_cost moving(pl_cost_class class, moved what, const card *on) {
     };
 }
 
-static bool named(const pl_work *call, const char *part) {
-    return call->what && strstr(call->what, part);
-}
-
 /* Batch norm: PyTorch's and cuDNN's kernels give each channel to one block; those for channels-last
  * cut the batch. */
 static pl_cost batch_norm(const pl_work *call, moved what, const card *on) {
     bool backward = call->pass != PL_PASS_FORWARD, cudnn = call->dtype != PL_DT_BF16;
-    if (named(call, "ative_batch") || named(call, "NativeBatch")) cudnn = false;
+    if (call->class == PL_KERNEL_BATCH_NORM_NATIVE) cudnn = false;
     pl_cost_class class = cudnn ? PL_COST_BATCH_NORM_CUDNN : PL_COST_BATCH_NORM;
     double channels = sane((double)call->rows), each = sane((double)call->columns);
     what.blocks = channels;
@@ -280,7 +262,7 @@ static pl_cost gather(const pl_work *call, moved what, const card *on) {
         what.chain = columns > 1 ? rows : 0; /* a block a row */
         return moving(PL_COST_GATHER, what, on);
     }
-    if (!named(call, "mbedding")) return moving(PL_COST_GATHER_BACKWARD, what, on);
+    if (call->class != PL_KERNEL_EMBEDDING) return moving(PL_COST_GATHER_BACKWARD, what, on);
     what.elements = rows * columns;
     if (rows > 3072) return moving(PL_COST_EMBEDDING_BACKWARD, what, on);
     what.blocks = blocks_of(columns, 32);
@@ -289,7 +271,7 @@ static pl_cost gather(const pl_work *call, moved what, const card *on) {
 }
 
 static pl_cost pool(const pl_work *call, moved what, const card *on) {
-    bool most = named(call, "max_pool") || named(call, "MaxPool");
+    bool most = call->class == PL_KERNEL_MAX_POOL;
     int class = most ? PL_COST_POOL_MAX : PL_COST_POOL;
     if (most && call->pass == PL_PASS_FORWARD)
         what.elements = sane(call->written) / (size_of(call->dtype) + 8); /* and its index */
@@ -316,13 +298,14 @@ static pl_cost moves(const pl_work *call, const card *on) {
     case PL_WORK_POOL: return pool(call, what, on);
     case PL_WORK_GATHER: return gather(call, what, on);
     case PL_WORK_NORM:
-        if (named(call, "atch_norm") || named(call, "BatchNorm")) return batch_norm(call, what, on);
-        if (named(call, "roup_norm") || named(call, "GroupNorm")) return group_norm(call, what, on);
+        if (call->class == PL_KERNEL_BATCH_NORM || call->class == PL_KERNEL_BATCH_NORM_NATIVE)
+            return batch_norm(call, what, on);
+        if (call->class == PL_KERNEL_GROUP_NORM) return group_norm(call, what, on);
         return norm(call, what, on);
     default: break;
     }
-    if (call->kind != PL_WORK_FILL &&
-        (named(call, "nll_loss") || named(call, "NllLoss"))) { /* reads one class a row */
+    if (call->kind != PL_WORK_FILL && call->class == PL_KERNEL_NLL_LOSS) {
+        /* reads one class per row */
         double rows = at_most(sane((double)call->rows), 2048);
         return moving(PL_COST_LOSS, (moved){.launches = 1, .blocks = 1, .chain = rows}, on);
     }
@@ -337,14 +320,11 @@ static pl_cost moves(const pl_work *call, const card *on) {
         if (size_of(call->dtype) == 4 && fabs(read - 1.5 * written) < 0.01 * written)
             class = PL_COST_POINTWISE_MIXED;
     } else if (call->kind == PL_WORK_FILL) {
-        class = PL_COST_FILL;
-        if (named(call, "norm") || named(call, "unif") || named(call, "rand") ||
-            named(call, "bern"))
-            class = PL_COST_RANDOM;
+        class = call->class == PL_KERNEL_RANDOM ? PL_COST_RANDOM : PL_COST_FILL;
     } else if (call->kind == PL_WORK_SORT) {
         class = PL_COST_SORT;
     } else if (call->kind == PL_WORK_FOREACH) {
-        class = named(call, "used") ? PL_COST_FUSED : PL_COST_FOREACH;
+        class = call->class == PL_KERNEL_FUSED ? PL_COST_FUSED : PL_COST_FOREACH;
         /* a block goes through 65,536 elements of one tensor */
         double tensors = at_least((double)call->tensors, 1);
         what.chain = at_most(3 * what.elements / tensors, 65536) * what.launches;

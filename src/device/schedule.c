@@ -27,14 +27,14 @@ typedef struct memory {
 } memory;
 
 static bool alike(const pl_work *a, const pl_work *b) {
-    return a->kind == b->kind && a->pass == b->pass && a->dtype == b->dtype &&
-           a->phase == b->phase && a->first == b->first && a->enters == b->enters &&
-           a->strided == b->strided && a->biased == b->biased && a->hooks == b->hooks &&
-           a->launches == b->launches && a->tensors == b->tensors && a->read == b->read &&
-           a->written == b->written && a->rows == b->rows && a->columns == b->columns &&
-           a->depth == b->depth && a->count == b->count && a->transposed[0] == b->transposed[0] &&
-           a->transposed[1] == b->transposed[1] && a->shape == b->shape && a->what == b->what &&
-           a->flops == b->flops;
+    return a->kind == b->kind && a->class == b->class && a->pass == b->pass &&
+           a->dtype == b->dtype && a->phase == b->phase && a->first == b->first &&
+           a->enters == b->enters && a->strided == b->strided && a->biased == b->biased &&
+           a->hooks == b->hooks && a->launches == b->launches && a->tensors == b->tensors &&
+           a->read == b->read && a->written == b->written && a->rows == b->rows &&
+           a->columns == b->columns && a->depth == b->depth && a->count == b->count &&
+           a->transposed[0] == b->transposed[0] && a->transposed[1] == b->transposed[1] &&
+           a->shape == b->shape && a->what == b->what && a->flops == b->flops;
 }
 
 static size_t place_of(const pl_work *c) {

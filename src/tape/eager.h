@@ -65,6 +65,7 @@ struct pl_fn {
     int32_t node;     /* of the graph */
     int32_t edge_count, output_count, saved_count, saved_room;
     uint8_t work, kernels;      /* pl_work_kind and launches of its backward, 0: one per tensor */
+    uint8_t class;              /* pl_kernel_class of its backward */
     bool zeroes;                /* what its backward makes is filled with zeros first */
     bool reached;               /* on a path from the loss */
     int32_t refs;               /* outputs that live, and edges of functions that do */
@@ -137,6 +138,7 @@ struct pl_eager {
         double bytes;
         size_t begin, room;
     } calls;
+    uint8_t class;         /* pl_kernel_class of the operator or function being run */
     uint8_t work, kernels; /* of the functions that the operator being run will leave */
     bool zeroes;
     void (*before_fn)(pl_eager *e,

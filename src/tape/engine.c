@@ -262,6 +262,7 @@ static void call(pl_eager *e, pl_fn *fn) {
     e->node = fn->node;
     if (fn->frame && !fn->frame->done) e->recompute(e, fn->frame);
     e->what = fn->name;
+    e->class = fn->class;
     bool any = false;
     for (int i = 0; i < fn->output_count; i++) any |= fn->grads[i] != NULL;
     pl_work_begin(e);
@@ -301,6 +302,7 @@ static void call(pl_eager *e, pl_fn *fn) {
         pl_leaf *leaf = fn->edges[i].leaf >= 0 ? &e->leaves[fn->edges[i].leaf] : NULL;
         if (leaf && leaf->expected == 0 && leaf->arriving) accumulate_grad(e, leaf);
     }
+    e->class = PL_KERNEL_PLAIN;
 }
 
 void pl_backward_from(pl_eager *e, pl_value *loss) {

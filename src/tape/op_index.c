@@ -133,6 +133,7 @@ void pl_run_embedding(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_drop(e, flat);
     pl_fn *fn = pl_fn_new(e, "EmbeddingBackward0", embedding_backward, 1, &weight, 1);
     if (fn) {
+        fn->class = PL_KERNEL_EMBEDDING;
         pl_save(e, fn, indices);
         pl_fn_output(fn, result, 0);
     }
@@ -172,6 +173,7 @@ void pl_run_embedding_bag(pl_eager *e, const pl_node *node, const pl_operator *o
         results[3] = pl_new(e, (pl_dtype)indices->dtype, results[0]->dims, results[0]->sizes, NULL);
     pl_fn *fn = pl_fn_new(e, "EmbeddingBagBackward0", bag_backward, 1, &weight, 1);
     if (fn) {
+        fn->class = PL_KERNEL_EMBEDDING;
         if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = mode;
         pl_save(e, fn, indices);
         if (offsets) pl_save(e, fn, offsets);

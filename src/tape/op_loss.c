@@ -34,6 +34,7 @@ static pl_value *nll(pl_eager *e, pl_value *log_probabilities, pl_value *target,
                                         .out = {loss, total}});
     pl_fn *fn = pl_fn_new(e, "NllLossBackward0", nll_backward, 1, &x, 1);
     if (fn) {
+        fn->class = PL_KERNEL_NLL_LOSS;
         pl_save(e, fn, x);
         if (target) pl_save(e, fn, target);
         pl_save(e, fn, total);
@@ -145,6 +146,7 @@ static pl_value *pair_loss(pl_eager *e, pl_value *a, pl_value *b, const pl_opera
     pl_fn *fn = pl_fn_new(e, op->name, pl_rule_backward, 2, inputs, 1);
     if (fn) {
         fn->rule = op->backward;
+        fn->class = (uint8_t)op->class;
         pl_save(e, fn, a);
         if (b) pl_save(e, fn, b);
         pl_fn_output(fn, loss, 0);

@@ -40,7 +40,12 @@ void pl_norm_stage(pl_eager *e, const pl_value *x, int values) {
     e->kind = PL_WORKSPACE;
     int32_t staging = pl_block_new(e, values * channels * blocks * 4);
     int32_t semaphores = pl_block_new(e, 4 * pl_div_up(channels, 32));
-    pl_work_move(e, PL_WORK_FILL, pl_work_pass(e), 0, (double)(4 * pl_div_up(channels, 32)), NULL);
+    /* forward this small fill is priced as one of random numbers, as the constants were fitted */
+    pl_pass pass = pl_work_pass(e);
+    pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_FILL,
+                                        .class = pass == PL_PASS_FORWARD ? PL_KERNEL_RANDOM : 0,
+                                        .pass = pass,
+                                        .written = (double)(4 * pl_div_up(channels, 32))});
     pl_block_gone(e, semaphores);
     pl_block_gone(e, staging);
     e->kind = kind;
@@ -178,6 +183,7 @@ static pl_value *batch_norm(pl_eager *e, pl_value *x, pl_value *weight, pl_value
     if (fn) {
         if (!pl_fn_numbers(e, fn, 1)) return result;
         fn->numbers[0] = cudnn;
+        fn->class = cudnn ? PL_KERNEL_BATCH_NORM : PL_KERNEL_BATCH_NORM_NATIVE;
         pl_save(e, fn, x);
         if (weight) pl_save(e, fn, weight);
         pl_save(e, fn, mean);
@@ -381,6 +387,7 @@ void pl_run_group_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     pl_value *inputs[3] = {x, weight, bias};
     pl_fn *fn = pl_fn_new(e, "NativeGroupNormBackward0", group_norm_backward, 3, inputs, 1);
     if (fn) {
+        fn->class = PL_KERNEL_GROUP_NORM;
         pl_save(e, fn, x);
         pl_save(e, fn, mean);
         pl_save(e, fn, rstd);

@@ -56,7 +56,8 @@ struct pl_operator {
     pl_run *run;         /* NULL: by the two strings */
     pl_cast_rule autocast;
     const char *forward, *backward;
-    pl_work_kind work;  /* of its kernels, forward and backward */
+    pl_work_kind work; /* of its kernels, forward and backward */
+    pl_kernel_class class;
     uint8_t kernels[2]; /* forward and backward; 0: one a tensor that is allocated */
     bool zeroes;        /* backward fills with zeros what it then adds to or scatters into */
     const char *source; /* where the rule was read or measured */

@@ -28,58 +28,59 @@
 #include <string.h>
 
 static const pl_optimizer optimizers[] = {
-    {"sgd", "", "", "212", false, "sgd.py: _foreach_add_ in place"},
-    {"sgd-decay", "", "P", "213 212", false,
+    {"sgd", "", "", "212", false, false, "sgd.py: _foreach_add_ in place"},
+    {"sgd-decay", "", "P", "213 212", false, false,
      "sgd.py: gradients plus decayed parameters, _foreach_add"},
-    {"sgd-fused", "", "", "212", false, "sgd.py: _fused_sgd_, no momentum"},
-    {"sgd-momentum", "f", "", "111 212 212", false,
+    {"sgd-fused", "", "", "212", false, true, "sgd.py: _fused_sgd_, no momentum"},
+    {"sgd-momentum", "f", "", "111 212 212", false, false,
      "sgd.py: the first momentum_buffer is the gradient's clone"},
-    {"sgd-momentum-decay", "f", "P", "213 111 212 212", false,
+    {"sgd-momentum-decay", "f", "P", "213 111 212 212", false, false,
      "sgd.py: gradients plus decayed parameters, _foreach_add"},
-    {"sgd-momentum-fused", "f", "", "323", false,
+    {"sgd-momentum-fused", "f", "", "323", false, true,
      "sgd.py: _fused_sgd_ (nopt-sgd-fused-mlp, which has momentum)"},
-    {"sgd-nesterov", "f", "P", "213 111 212 212 212", false,
+    {"sgd-nesterov", "f", "P", "213 111 212 212 212", false, false,
      "sgd.py: with weight decay (nopt-sgd-nesterov-mlp)"},
-    {"adam", "pp", "P", "212 111 213 112 111l 111 313l", false,
+    {"adam", "pp", "P", "212 111 213 112 111l 111 313l", false, false,
      "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"adam-decay", "pp", "P-P", "213 212 111 213 112 111l 111 313l", false,
+    {"adam-decay", "pp", "P-P", "213 212 111 213 112 111l 111 313l", false, false,
      "adam.py: gradients plus decayed parameters first (nopt-adam-decay-mlp)"},
-    {"adam-fused", "spp", "", "s 434", false, "adam.py: _fused_adam_"},
-    {"adam-single", "pp", "(nn2k)", "21* 11* 21* 11* 11* 11* 31*", false,
+    {"adam-fused", "spp", "", "s 434", false, true, "adam.py: _fused_adam_"},
+    {"adam-single", "pp", "(nn2k)", "21* 11* 21* 11* 11* 11* 31*", false, false,
      "adam.py: foreach=False; sqrt, then denom (nopt-adam-single-mlp)"},
-    {"adamw", "pp", "P", "111 212 111 213 112 111l 111 313l", false,
+    {"adamw", "pp", "P", "111 212 111 213 112 111l 111 313l", false, false,
      "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"adamw-amsgrad", "ppp", "P", "111 212 111 213 212 112 111l 111 313l", false,
+    {"adamw-amsgrad", "ppp", "P", "111 212 111 213 212 112 111l 111 313l", false, false,
      "adam.py: and max_exp_avg_sq (nopt-adamw-amsgrad-mlp)"},
-    {"adamw-fused", "spp", "", "s 434", false, "adam.py: _fused_adamw_"},
-    {"adamw-single", "pp", "(nn2k)", "11* 21* 11* 21* 11* 11* 11* 31*", false,
+    {"adamw-fused", "spp", "", "s 434", false, true, "adam.py: _fused_adamw_"},
+    {"adamw-single", "pp", "(nn2k)", "11* 21* 11* 21* 11* 11* 11* 31*", false, false,
      "adam.py: foreach=False (nopt-adamw-single-mlp)"},
-    {"rmsprop", "p", "P", "111 213 112 111 313", false, "rmsprop.py: square_avg; _foreach_sqrt"},
-    {"rmsprop-centered", "ppp", "P", "111 213 212 214 111 111 111 313 212", false,
+    {"rmsprop", "p", "P", "111 213 112 111 313", false, false,
+     "rmsprop.py: square_avg; _foreach_sqrt"},
+    {"rmsprop-centered", "ppp", "P", "111 213 212 214 111 111 111 313 212", false, false,
      "rmsprop.py: with momentum; square_avg, momentum_buffer, grad_avg"},
-    {"adagrad", "p", "PP", "213 112 111 112l 313", true,
+    {"adagrad", "p", "PP", "213 112 111 112l 313", true, false,
      "adagrad.py: sum, made with the optimizer; _foreach_sqrt, _foreach_mul"},
-    {"adagrad-fused", "p", "", "323", true, "adagrad.py: _fused_adagrad_"},
-    {"adadelta", "pp", "PP-", "111 213 112 111 112 111 212 212 111 213 212", false,
+    {"adagrad-fused", "p", "", "323", true, true, "adagrad.py: _fused_adagrad_"},
+    {"adadelta", "pp", "PP-", "111 213 112 111 112 111 212 212 111 213 212", false, false,
      "adadelta.py: square_avg, acc_delta; two _foreach_add"},
-    {"adamax", "pp", "P", "212 111 112 111 212 313l", false,
+    {"adamax", "pp", "P", "212 111 112 111 212 313l", false, false,
      "adamax.py: exp_avg, exp_inf; _foreach_abs"},
-    {"nadam", "pp", "P", "212 111 213 112 111l 111 313l 313l", false,
+    {"nadam", "pp", "P", "212 111 213 112 111l 111 313l 313l", false, false,
      "nadam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"radam", "pp", "P", "212 111 213 112 111 111l 111 111l 313", false,
+    {"radam", "pp", "P", "212 111 213 112 111 111l 111 111l 313", false, false,
      "radam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
-    {"adafactor", "rc", "F", "", false,
+    {"adafactor", "rc", "F", "", false, false,
      "_adafactor.py: row_var and col_var or variance; one by one unless foreach is set"},
-    {"asgd", "sssp", "P-P-", "s 213 31* 213 31* s s", false,
+    {"asgd", "sssp", "P-P-", "s 213 31* 213 31* s s", false, false,
      "asgd.py: step, mu, eta, ax; _foreach_add, _foreach_sub"},
     {"rprop", "pp", "P(b1b1b1)(bsn221)-P",
-     "213 112 111 11* 11* 11* 11* 11* 11* 212 11* 11* 21* 11* 11* 313", false,
+     "213 112 111 11* 11* 11* 11* 11* 11* 212 11* 11* 21* 11* 11* 313", false, false,
      "rprop.py: prev, step_size; signs with three masks, gradients masked"},
-    {"lion", "p", "(Snnn32k)", "11* 11* 11* 21* 11* 21* 11* 21*", false,
+    {"lion", "p", "(Snnn32k)", "11* 11* 11* 21* 11* 21* 11* 21*", false, false,
      "Chen et al. 2023, the reference loop: the update is a sum of two products"},
-    {"muon", "p", "M", "", false,
+    {"muon", "p", "M", "", false, false,
      "_muon.py: momentum_buffer; Newton-Schulz in bfloat16 (nopt-muon-mlp2d)"},
-    {"none", "", "", "", false, "no training"},
+    {"none", "", "", "", false, false, "no training"},
 };
 
 enum { OPTIMIZER_COUNT = sizeof optimizers / sizeof *optimizers };
@@ -401,6 +402,7 @@ void pl_optimizer_note(pl_eager *e, const char *work) {
 
 void pl_optimizer_calls(pl_eager *e, const pl_optimizer *optimizer) {
     if (!e->calls.on) return;
+    e->class = optimizer->fused ? PL_KERNEL_FUSED : PL_KERNEL_PLAIN;
     pl_optimizer_note(e, optimizer->work);
     bool factors = strchr(optimizer->step, 'F') != NULL,
          muon = strchr(optimizer->step, 'M') != NULL;
@@ -410,6 +412,7 @@ void pl_optimizer_calls(pl_eager *e, const pl_optimizer *optimizer) {
         if (factors) note_adafactor(e, p);
         if (muon && p->dims == 2) note_muon(e, p);
     }
+    e->class = PL_KERNEL_PLAIN;
 }
 
 void pl_optimizer_step(pl_eager *e, const pl_optimizer *optimizer, bool first) {

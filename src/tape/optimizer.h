@@ -10,6 +10,7 @@ typedef struct pl_optimizer {
     const char *step;  /* what a step allocates, letters below */
     const char *work;  /* kernels of a step, below */
     bool at_start;     /* state is made when the optimizer is, else in the first step */
+    bool fused;        /* one kernel for all of a step */
     const char *source;
 } pl_optimizer;
 

@@ -19,6 +19,7 @@ enum { STEPS = 3 };
 typedef struct player {
     pl_replay r;
     pl_replay_rule **rules; /* [node_count] */
+    uint8_t *classes;       /* [node_count]: pl_kernel_class */
     int32_t *birth_step;    /* [storage_count]: step it is born in, -1: not met */
     int32_t *twin;          /* [storage_count]: of the step before, the same of the last; -1 */
     const pl_optimizer *optimizer; /* whose kernels are noted by its row, NULL: not known */
@@ -130,6 +131,13 @@ static const pl_operator *row_of(const char *target) {
     return pl_operator_find(name);
 }
 
+static pl_kernel_class class_of(const char *target) {
+    const pl_operator *op = row_of(target);
+    if (op) return op->class;
+    return strcmp(target, "aten.embedding_dense_backward.default") == 0 ? PL_KERNEL_EMBEDDING
+                                                                        : PL_KERNEL_PLAIN;
+}
+
 static double bytes_of(const pl_trace *t, int32_t tensor) {
     const pl_trace_tensor *v = &t->tensors[tensor];
     double n = (double)pl_dtype_size(v->dtype);
@@ -146,8 +154,8 @@ static double elements_of(const pl_trace_tensor *v) {
 }
 
 /* Of a normalisation or softmax: groups, and elements in each. */
-static void note_groups(pl_work_rest *rest, const char *target, const pl_trace_tensor *v) {
-    bool channels = strstr(target, "batch_norm") != NULL;
+static void note_groups(pl_work_rest *rest, uint8_t class, const pl_trace_tensor *v) {
+    bool channels = class == PL_KERNEL_BATCH_NORM || class == PL_KERNEL_BATCH_NORM_NATIVE;
     if ((rest->kind != PL_WORK_NORM && rest->kind != PL_WORK_SOFTMAX) || v->dims < 2) return;
     int64_t width = v->sizes[channels ? 1 : v->dims - 1];
     if (width <= 0) return;
@@ -196,7 +204,7 @@ static void note_event(pl_replay *r, const pl_trace_event *event) {
         if (!table) rest.read += bytes_of(t, event->inputs[i]);
         if (gathers && !pl_dtype_is_float(v->dtype) && elements_of(v) > (double)places)
             places = (int64_t)elements_of(v);
-        if (i == 0) note_groups(&rest, target, v);
+        if (i == 0) note_groups(&rest, r->e.class, v);
     }
     double written = 0, elements = 0;
     pl_dtype dtype = PL_DT_F32;
@@ -281,6 +289,7 @@ static void play(player *p, const pl_trace_event *event) {
     e->what = event->function >= 0 ? r->trace->functions[event->function]
               : event->node >= 0   ? r->trace->graph.nodes[event->node].target
                                    : "";
+    e->class = event->node >= 0 ? p->classes[event->node] : PL_KERNEL_PLAIN;
     e->kind = PL_TEMPORARY;
     bool by_row = e->phase == PL_PHASE_OPTIMIZER && p->optimizer && e->calls.on;
     if (by_row) e->calls.on = false;
@@ -294,6 +303,7 @@ static void play(player *p, const pl_trace_event *event) {
             note_event(r, event);
     }
     if (by_row) e->calls.on = true;
+    e->class = PL_KERNEL_PLAIN;
 }
 
 /* A phase begins. */
@@ -417,12 +427,15 @@ static bool prepare(player *p) {
     p->birth_step = pl_arena_array(arena, t->storage_count + 1, sizeof *p->birth_step);
     p->twin = pl_arena_array(arena, t->storage_count + 1, sizeof *p->twin);
     p->rules = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *p->rules);
-    if (!p->r.blocks || !p->r.born || !p->birth_step || !p->twin || !p->rules || !find_leaves(p))
+    p->classes = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *p->classes);
+    if (!p->r.blocks || !p->r.born || !p->birth_step || !p->twin || !p->rules || !p->classes ||
+        !find_leaves(p))
         return false;
     for (size_t i = 0; i < t->storage_count; i++) p->birth_step[i] = p->twin[i] = -1;
     struct { /* the importer shares the names of equal operators */
         const char *target;
         pl_replay_rule *rule;
+        uint8_t class;
     } seen[64] = {0};
     for (int32_t i = 0; i < g->node_count; i++) {
         const char *target = g->nodes[i].target;
@@ -430,8 +443,10 @@ static bool prepare(player *p) {
         if (seen[at].target != target) {
             seen[at].target = target;
             seen[at].rule = pl_replay_rule_of(target);
+            seen[at].class = (uint8_t)class_of(target);
         }
         p->rules[i] = seen[at].rule;
+        p->classes[i] = seen[at].class;
     }
     return true;
 }

@@ -474,6 +474,7 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
                     : NULL;
     if (fn) {
         fn->rule = op->backward;
+        fn->class = (uint8_t)op->class;
         for (uint32_t i = 0; i < count; i++)
             if (!part_of(op->backward, i)) pl_fn_cut(fn, (int)i);
         if (!save_parts(e, fn, op->backward, args, count, result, extra)) pl_work_saved(e, mark);
@@ -572,6 +573,7 @@ void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
     bool grad_enabled = e->grad_enabled;
     if (node->no_grad) e->grad_enabled = false;
     e->what = node->target;
+    e->class = op ? (uint8_t)op->class : PL_KERNEL_PLAIN;
     e->work = op ? (uint8_t)op->work : PL_WORK_POINTWISE;
     e->kernels = op ? op->kernels[1] : 0;
     e->zeroes = op && op->zeroes;
@@ -587,5 +589,6 @@ void pl_run_node(pl_eager *e, const pl_node *node, const pl_operator *op) {
         if (e->calls.tensors || pl_operator_in_place(node->target)) rest = rest_of(e, node, op);
         pl_work_end(e, &rest);
     }
+    e->class = PL_KERNEL_PLAIN;
     e->grad_enabled = grad_enabled;
 }

@@ -286,7 +286,7 @@ static void unscale_gradients(pl_trainer *t) {
     /* The scale's inverse (two casts, a division), zeros, one pass over the gradients, then
      * found_inf.item(); fused optimizers are told of it instead, and count its steps back. */
     e->what = "GradScaler";
-    bool fused = strstr(t->optimizer->name, "fused") != NULL;
+    bool fused = t->optimizer->fused;
     pl_work_begin(e);
     pl_work_kernels(e, &(pl_work_known){.launches = 3, .read = 20, .written = 20});
     pl_work_move(e, PL_WORK_FILL, PL_PASS_FORWARD, 0, 4, NULL);

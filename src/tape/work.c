@@ -43,6 +43,7 @@ static pl_work *push(pl_eager *e, pl_work_kind kind, pl_pass pass, pl_dtype dtyp
     *call = (pl_work){.what = e->what,
                       .node = e->node,
                       .kind = (uint8_t)kind,
+                      .class = e->class,
                       .pass = (uint8_t)pass,
                       .phase = e->phase,
                       .dtype = (uint8_t)dtype,
@@ -108,6 +109,7 @@ static pl_work *put(pl_eager *e, const pl_work_known *known) {
                                      : PL_DT_F32;
     pl_work *call = push(e, known->kind, known->pass, dtype);
     if (!call) return NULL;
+    if (known->class != PL_KERNEL_PLAIN) call->class = (uint8_t)known->class;
     call->written = known->written;
     for (size_t i = 0; i < sizeof known->out / sizeof *known->out; i++) {
         if (!known->out[i]) continue;

@@ -36,6 +36,19 @@ typedef enum pl_work_kind {
 
 const char *pl_work_kind_name(pl_work_kind kind); /* "product", ... */
 
+/* Kernels of one kind whose times differ (device/cost.c). */
+typedef enum pl_kernel_class {
+    PL_KERNEL_PLAIN,
+    PL_KERNEL_BATCH_NORM,        /* cuDNN's, where it takes the type */
+    PL_KERNEL_BATCH_NORM_NATIVE, /* PyTorch's own */
+    PL_KERNEL_GROUP_NORM,
+    PL_KERNEL_MAX_POOL,
+    PL_KERNEL_EMBEDDING,
+    PL_KERNEL_NLL_LOSS,
+    PL_KERNEL_RANDOM, /* fills with random numbers */
+    PL_KERNEL_FUSED,  /* an optimizer's step in one kernel */
+} pl_kernel_class;
+
 typedef enum pl_pass {
     PL_PASS_FORWARD,
     PL_PASS_BACKWARD, /* the gradient of an input; of a product's first operand, of attention */
@@ -49,6 +62,7 @@ typedef struct pl_work {
     const char *what; /* operator, function or optimizer: "aten.linear.default", "AddmmBackward0" */
     int32_t node;     /* of the graph, -1: none */
     uint8_t kind;     /* pl_work_kind */
+    uint8_t class;    /* pl_kernel_class */
     uint8_t pass;     /* pl_pass */
     uint8_t phase;    /* pl_phase */
     uint8_t dtype;    /* pl_dtype computed in */
@@ -104,6 +118,7 @@ void pl_work_end(pl_eager *e, const pl_work_rest *rest);
  */
 typedef struct pl_work_known {
     pl_work_kind kind;
+    pl_kernel_class class; /* PLAIN: that of the operator or function at hand */
     pl_pass pass;
     int launches;
     double read, written;

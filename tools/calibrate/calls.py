@@ -86,7 +86,7 @@ class Sig:
 
 def call(kind, dtype="f32", what="", **k):
     r = numpy.zeros(COLUMNS)
-    r[0], r[2], r[6], r[15] = KIND[kind], DTYPE.get(dtype, 7), k.get("launches", 1), name_index(what)
+    r[0], r[2], r[6], r[15] = KIND[kind], DTYPE.get(dtype, 7), k.get("launches", 1), kernel_class(what, kind)
     r[1] = k.get("passed", FORWARD)
     r[3] = k.get("strided", False)
     r[4], r[5] = k.get("transposed", (0, 0))
@@ -99,14 +99,19 @@ def call(kind, dtype="f32", what="", **k):
     return r
 
 
-NAMES, NAME_AT = [""], {"": 0}
+# pl_kernel_class (src/tape/work.h): parts of profiled operators' names, by kind; "" stands for every other kind.
+CLASSES = {
+    "norm": (("native_batch", 2), ("batch_norm", 1), ("group_norm", 3)),
+    "pool": (("max_pool", 4),),
+    "gather": (("embedding", 5),),
+    "fill": (("norm", 7), ("unif", 7), ("rand", 7), ("bern", 7)),
+    "foreach": (("fused", 8),),
+    "": (("nll_loss", 6),),
+}
 
 
-def name_index(name):
-    if name not in NAME_AT:
-        NAME_AT[name] = len(NAMES)
-        NAMES.append(name)
-    return NAME_AT[name]
+def kernel_class(name, kind):
+    return next((number for part, number in CLASSES.get(kind, CLASSES[""]) if part in name), 0)
 
 
 # ---- operators ----
@@ -526,8 +531,6 @@ def rows_of(r, job, result):
 def shim(constants=None):
     """Builds src/device/cost.c with shim.c; the function (matrix, card) -> n x 5."""
     d = tempfile.mkdtemp()
-    with open(os.path.join(d, "names.inc"), "w") as f:
-        f.writelines(f'"{n}",\n' for n in NAMES)
     so = os.path.join(d, "shim.so")
     gpus = catalogue(d)
     subprocess.run(["cc", "-std=c11", "-O2", "-D_POSIX_C_SOURCE=200809L", "-DPL_COST_FIT", "-shared", "-fPIC", "-I", os.path.join(ROOT, "src"), "-I", os.path.join(ROOT, "include"), "-I", d,
@@ -554,8 +557,8 @@ def catalogue(folder):
                 continue
             c = line.rstrip("\n").split("\t")
             major, minor = c[4].split(".")
-            rates = ["NAN" if x == "-" else x for x in c[8:12]]
-            out.write(f'{{.name = "{c[0]}", .cc_major = {major}, .cc_minor = {minor}, .sms = {c[5]}, .threads = {c[6]}, .bandwidth_gbps = {c[7]}, '
+            rates = ["NAN" if x == "-" else x for x in c[9:13]]
+            out.write(f'{{.name = "{c[0]}", .cc_major = {major}, .cc_minor = {minor}, .sms = {c[5]}, .threads = {c[6]}, .bandwidth_gbps = {c[8]}, .l2_mib = {"NAN" if c[7] == "-" else c[7]}, '
                       f'.fp32_tflops = {rates[0]}, .tf32_tflops = {rates[1]}, .fp16_tflops = {rates[2]}, .bf16_tflops = {rates[3]}}},\n')
         out.write("};\nconst pl_gpu *pl_gpu_find(const char *name) {\n    for (size_t i = 0; i < sizeof all / sizeof *all; i++)\n"
                   "        if (!strcmp(all[i].name, name)) return &all[i];\n    return NULL;\n}\n"

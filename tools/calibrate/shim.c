@@ -7,10 +7,6 @@
 
 enum { SHIM_COLUMNS = 50, SHIM_SHAPE = 17 };
 
-static const char *const names[] = {
-#include "names.inc"
-};
-
 static pl_conv conv_of(const double *s, pl_dtype dtype) {
     pl_conv c = {.dims = (int)s[0],
                  .batch = (int64_t)s[1],
@@ -53,7 +49,7 @@ void shim(const double *rows, long count, const char *card, double *out) {
                         .columns = (int64_t)rows[12],
                         .depth = (int64_t)rows[13],
                         .count = (int64_t)rows[14],
-                        .what = names[(int)rows[15]]};
+                        .class = (uint8_t)rows[15]};
         pl_conv conv;
         pl_attention attention;
         pl_rnn rnn;
