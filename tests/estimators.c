@@ -342,7 +342,8 @@ static void weights_of_other_versions_are_refused(void) {
     pl_error err = {0};
     for (size_t i = 0; tree && i < sizeof rows / sizeof *rows; i++) {
         pl_trained *part = tree->parts[0], was = *part;
-        char name[64], target[64], column[64], *second = part->columns[1].name;
+        char name[64], target[64], column[64];
+        const char *second = part->columns[1].name;
         snprintf(name, sizeof name, "%s", rows[i].estimator ? rows[i].estimator : was.estimator);
         snprintf(target, sizeof target, "%s", rows[i].target ? rows[i].target : was.target);
         snprintf(column, sizeof column, "%s", rows[i].column ? rows[i].column : second);

@@ -273,13 +273,13 @@ static void save_adaboost(const pl_learned *learned, pl_writer *writer) {
 
 static pl_learned *load_adaboost(pl_reader *reader, size_t columns, size_t channels) {
     (void)channels; /* trees see columns only */
-    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 65,534 columns");
+    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 1,022 columns");
     pl_trees trees = {.columns = columns};
     if (reader->failure || !pl_trees_read(&trees, reader)) return NULL;
     if (trees.count > MOST_TREES || !pl_read_has(reader, trees.count, sizeof(float)))
         pl_read_fail(reader, "a weight a tree, of at most 10,000");
     adaboost *model = reader->failure ? NULL : new_adaboost(columns, trees.count);
-    if (!reader->failure && !model) pl_read_fail(reader, "enough memory");
+    if (!reader->failure && !model) pl_read_no_memory(reader);
     if (!model) {
         pl_trees_free(&trees);
         return NULL;

@@ -116,10 +116,12 @@ void *pl_foreign_read(pl_reader *reader, size_t *size) {
     unsigned char *bytes = malloc((size_t)length + 1);
     uLongf unpacked = (uLongf)length;
     if (!bytes) {
-        pl_read_fail(reader, "enough memory");
+        pl_read_no_memory(reader);
         return NULL;
     }
-    if (uncompress(bytes, &unpacked, packed, (uLong)packed_size) != Z_OK || unpacked != length) {
+    int done = uncompress(bytes, &unpacked, packed, (uLong)packed_size);
+    if (done == Z_MEM_ERROR) pl_read_no_memory(reader);
+    if (done != Z_OK || unpacked != length) {
         pl_read_fail(reader, "a model that can be unpacked");
         free(bytes);
         return NULL;

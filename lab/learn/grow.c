@@ -376,7 +376,7 @@ static bool must_be_leaf(const pl_grower *g, uint32_t rows, uint32_t depth) {
 static bool add_leaf(pl_grower *g, pl_trees *trees) {
     if (g->sorted->classes) return pl_trees_add_shares(trees, g->all);
     double mean = g->node_sum / g->node_weight + g->sorted->centre;
-    return pl_trees_add(trees, (pl_tree_node){(float)mean, 0, PL_TREE_LEAF});
+    return pl_trees_add_leaf(trees, (float)mean);
 }
 
 /* Whether the fall of impurity is large enough to be wanted. */
@@ -388,7 +388,7 @@ static bool helps(const pl_grower *g, const split *best) {
 
 static bool grow_node(pl_grower *g, pl_trees *trees, size_t *waits, waiting node) {
     uint32_t index = (uint32_t)trees->node_count;
-    if (node.parent != NONE) trees->nodes[node.parent].right = index - node.parent;
+    if (node.parent != NONE) pl_trees_set_right(trees, node.parent);
     bool pure = weigh(g, &node);
     split best = {.found = false};
     if (!pure && !must_be_leaf(g, node.end - node.begin, node.depth)) best = find_split(g, &node);
@@ -407,7 +407,7 @@ static bool grow_node(pl_grower *g, pl_trees *trees, size_t *waits, waiting node
     if (g->lists && !(must_be_leaf(g, left, depth) && must_be_leaf(g, node.end - middle, depth)))
         for (size_t k = node.constants; k < g->sorted->columns; k++)
             part(g, g->lists + g->columns[k] * n, node.begin, node.end);
-    return pl_trees_add(trees, (pl_tree_node){best.threshold, 0, (uint16_t)best.column}) &&
+    return pl_trees_add_split(trees, best.column, best.threshold) &&
            wait_for(g, waits, (waiting){middle, node.end, depth, node.constants, index}) &&
            wait_for(g, waits, (waiting){node.begin, middle, depth, node.constants, NONE});
 }

@@ -67,6 +67,7 @@ typedef struct branch {
     uint32_t column;
     float threshold;
     int64_t left, right;
+    size_t node; /* its number among the trees' nodes */
 } branch;
 
 typedef struct grower {
@@ -205,7 +206,7 @@ static void split_leaf(grower *g, size_t at, const float *gradients, const float
     int64_t number = (int64_t)g->leaf_count - 1; /* branches are one fewer than leaves */
     g->branches[number] =
         (branch){best.column, g->bins.upper[g->bins.first[best.column] + best.bin], ~(int64_t)at,
-                 ~(int64_t)g->leaf_count};
+                 ~(int64_t)g->leaf_count, 0};
     if (g->above[at] >= 0) {
         branch *parent = &g->branches[g->above[at] / 2];
         *(g->above[at] & 1 ? &parent->right : &parent->left) = number;
@@ -288,24 +289,22 @@ static bool set_values(grower *g, const pl_boost *boost, const double *scores) {
 static bool emit(grower *g, pl_trees *trees) {
     size_t waits = 0;
     if (!pl_trees_begin(trees)) return false;
-    if (g->leaf_count == 1)
-        return pl_trees_add(trees, (pl_tree_node){g->leaves[0].value, 0, PL_TREE_LEAF});
+    if (g->leaf_count == 1) return pl_trees_add_leaf(trees, g->leaves[0].value);
     int64_t at = 0;
     for (;;) {
         if (at >= 0) {
-            const branch *b = &g->branches[at];
-            g->stack[waits++] = (int64_t)trees->node_count;
-            /* until then `right` keeps which branch it is */
-            if (!pl_trees_add(trees, (pl_tree_node){b->threshold, (uint32_t)at, (uint16_t)b->column}))
-                return false;
+            branch *b = &g->branches[at];
+            b->node = trees->node_count;
+            g->stack[waits++] = at;
+            if (!pl_trees_add_split(trees, b->column, b->threshold)) return false;
             at = b->left;
             continue;
         }
-        if (!pl_trees_add(trees, (pl_tree_node){g->leaves[~at].value, 0, PL_TREE_LEAF})) return false;
+        if (!pl_trees_add_leaf(trees, g->leaves[~at].value)) return false;
         if (waits == 0) return true;
-        size_t parent = (size_t)g->stack[--waits];
-        at = g->branches[trees->nodes[parent].right].right;
-        trees->nodes[parent].right = (uint32_t)(trees->node_count - parent);
+        const branch *parent = &g->branches[g->stack[--waits]];
+        at = parent->right;
+        pl_trees_set_right(trees, parent->node);
     }
 }
 

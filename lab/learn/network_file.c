@@ -170,7 +170,7 @@ static bool read_member(pl_reader *reader, pl_network *n, size_t m) {
     const pl_chain *chain = &n->members[m];
     float *plain = malloc((chain->weights + 1) * sizeof *plain);
     if (!plain) {
-        pl_read_fail(reader, "memory for the network");
+        pl_read_no_memory(reader);
         return false;
     }
     bool good = true;
@@ -218,7 +218,10 @@ pl_learned *pl_network_load(pl_reader *reader, size_t columns, size_t channels) 
         free(text);
         return NULL;
     }
-    if (pl_network_parse(&n, text, columns, channels, outputs, NULL) != PL_OK)
+    pl_status status = pl_network_parse(&n, text, columns, channels, outputs, NULL);
+    if (status == PL_MISSING)
+        pl_read_no_memory(reader);
+    else if (status != PL_OK)
         pl_read_fail(reader, "the layers of a network that fits the features");
     free(text);
     if (!n) return NULL;
@@ -228,7 +231,7 @@ pl_learned *pl_network_load(pl_reader *reader, size_t columns, size_t channels) 
     bool good = pl_read_has(reader, bytes, 1); /* before anything is allocated for them */
     if (!good) pl_read_fail(reader, "the network's weights");
     if (good && !pl_network_allocate(n)) {
-        pl_read_fail(reader, "memory for the network");
+        pl_read_no_memory(reader);
         good = false;
     }
     for (size_t m = 0; m < n->member_count && good; m++) good = read_member(reader, n, m);

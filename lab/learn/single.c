@@ -95,10 +95,10 @@ static void save_single(const pl_learned *learned, pl_writer *writer) {
 static pl_learned *load_single(pl_reader *reader, size_t columns, size_t channels) {
     (void)channels; /* a tree sees columns only */
     size_t classes = pl_read_u32_in(reader, 0, PL_TREE_CLASSES, "a number of classes");
-    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 65,534 columns");
+    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 1,022 columns");
     if (reader->failure) return NULL;
     single *model = new_single(columns, classes);
-    if (!model) pl_read_fail(reader, "enough memory");
+    if (!model) pl_read_no_memory(reader);
     if (!model || pl_trees_read(&model->trees, reader)) return model ? &model->learned : NULL;
     pl_learned *learned = &model->learned;
     close_single(&learned);

@@ -105,7 +105,7 @@ static symmetric *new_symmetric(size_t columns, size_t classes) {
 static void *reserve(void *array, size_t *room, size_t need, size_t size) {
     size_t wanted = need < 64 ? 64 : need + need / 2, bytes;
     if (need <= *room) return array;
-    if (need > PL_TREE_NODES || !pl_mul_size(wanted, size, &bytes)) return NULL;
+    if (need > PL_TREES_NODES || !pl_mul_size(wanted, size, &bytes)) return NULL;
     void *moved = realloc(array, bytes);
     if (moved) *room = wanted;
     return moved;
@@ -657,7 +657,7 @@ static bool load_tree(symmetric *m, pl_reader *r) {
     }
     tree *t = add_tree(m, depth);
     if (!t) {
-        pl_read_fail(r, "enough memory");
+        pl_read_no_memory(r);
         return false;
     }
     for (uint32_t d = 0; d < t->depth; d++) {
@@ -671,11 +671,11 @@ static bool load_tree(symmetric *m, pl_reader *r) {
 static pl_learned *load_symmetric(pl_reader *reader, size_t columns, size_t channels) {
     (void)channels; /* trees see columns only */
     size_t classes = pl_read_u32_in(reader, 0, PL_TREE_CLASSES, "a number of classes");
-    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 65,534 columns");
+    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 1,022 columns");
     if (reader->failure) return NULL;
     symmetric *model = new_symmetric(columns, classes);
     if (!model) {
-        pl_read_fail(reader, "enough memory");
+        pl_read_no_memory(reader);
         return NULL;
     }
     pl_read_floats(reader, model->base, model->scores);

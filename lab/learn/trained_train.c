@@ -171,7 +171,7 @@ static pl_scaled *scales_of(const float *rows, size_t count, const char *const *
         named = scaled[c].name;
     }
     if (named) return scaled;
-    for (size_t c = 0; scaled && c < width; c++) free(scaled[c].name);
+    for (size_t c = 0; scaled && c < width; c++) free((char *)scaled[c].name);
     free(scaled);
     return NULL;
 }
@@ -196,10 +196,11 @@ static bool describe(pl_trained *t, const pl_samples *s, const pl_trained_settin
     if (standard && !s->class_count)
         measure(s->targets, s->count, 1, &t->target_shift, &t->target_scale);
     if (s->class_count) {
-        t->class_values = array(s->class_count, sizeof *t->class_values);
-        if (!t->class_values) return false;
+        float *values = array(s->class_count, sizeof *values);
+        if (!values) return false;
+        t->class_values = values;
         t->class_count = s->class_count;
-        for (size_t c = 0; c < s->class_count; c++) t->class_values[c] = (float)c;
+        for (size_t c = 0; c < s->class_count; c++) values[c] = (float)c;
     }
     return t->estimator && t->target && t->options && t->command && t->data && t->columns &&
            t->channels;
@@ -251,4 +252,8 @@ pl_status pl_trained_train(pl_trained **out, const pl_learner *learner, const pl
     else
         pl_trained_close(&t);
     return status;
+}
+
+void pl_trained_set_classes(pl_trained *t, const float *values) {
+    memcpy((float *)t->class_values, values, t->class_count * sizeof *values);
 }

@@ -16,5 +16,7 @@ typedef struct pl_trained_settings {
  * that are not finite (with the column's name and the sample), a constant target, a class without
  * samples. */
 pl_status pl_trained_train(pl_trained **out, const pl_learner *learner, const pl_samples *samples,
-                           const pl_trained_settings *settings, pl_error *err);
+                           const pl_trained_settings *settings, pl_error *err);/* Training leaves a classifier's classes 0, 1, 2 ...: values, [class_count], in their place. */
+void pl_trained_set_classes(pl_trained *trained, const float *values);
+
 #endif

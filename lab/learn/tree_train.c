@@ -11,7 +11,7 @@
 
 /* Room for `more` elements behind the first `count`. */
 static bool reserve(void **array, size_t *room, size_t count, size_t more, size_t size) {
-    if (more > PL_TREE_NODES || count > PL_TREE_NODES - more) return false;
+    if (more > PL_TREES_NODES || count > PL_TREES_NODES - more) return false;
     size_t need = count + more;
     if (need <= *room) return true;
     size_t wanted = need < 64 ? 64 : need + need / 2, bytes;
@@ -23,20 +23,21 @@ static bool reserve(void **array, size_t *room, size_t count, size_t more, size_
     return true;
 }
 
+/* Trees that grow own their arrays. */
 static bool reserve_roots(pl_trees *t, size_t more) {
-    void *array = t->roots;
+    void *array = (void *)t->roots;
     bool done = reserve(&array, &t->root_room, t->count, more, sizeof *t->roots);
     t->roots = array;
     return done;
 }
 static bool reserve_nodes(pl_trees *t, size_t more) {
-    void *array = t->nodes;
+    void *array = (void *)t->nodes;
     bool done = reserve(&array, &t->node_room, t->node_count, more, sizeof *t->nodes);
     t->nodes = array;
     return done;
 }
 static bool reserve_shares(pl_trees *t, size_t more) {
-    void *array = t->shares;
+    void *array = (void *)t->shares;
     bool done = reserve(&array, &t->share_room, t->share_count, more, sizeof *t->shares);
     t->shares = array;
     return done;
@@ -44,31 +45,49 @@ static bool reserve_shares(pl_trees *t, size_t more) {
 
 bool pl_trees_begin(pl_trees *trees) {
     if (!reserve_roots(trees, 1)) return false;
-    trees->roots[trees->count++] = (uint32_t)trees->node_count;
+    ((pl_tree_root *)trees->roots)[trees->count++] =
+        (pl_tree_root){(uint32_t)trees->node_count, (uint32_t)trees->share_count};
     return true;
 }
 
-bool pl_trees_add(pl_trees *trees, pl_tree_node node) {
+static bool add_node(pl_trees *trees, float value, uint32_t further, uint32_t column) {
     if (!reserve_nodes(trees, 1)) return false;
-    trees->nodes[trees->node_count++] = node;
+    ((pl_tree_node *)trees->nodes)[trees->node_count++] =
+        (pl_tree_node){value, further << PL_TREE_COLUMN_BITS | column};
     return true;
+}
+
+bool pl_trees_add_split(pl_trees *trees, uint32_t column, float threshold) {
+    return add_node(trees, threshold, 0, column);
+}
+
+bool pl_trees_add_leaf(pl_trees *trees, float value) {
+    return add_node(trees, value, 0, PL_TREE_LEAF);
+}
+
+void pl_trees_set_right(pl_trees *trees, size_t split) {
+    pl_tree_node *node = (pl_tree_node *)&trees->nodes[split];
+    uint32_t further = (uint32_t)(trees->node_count - split);
+    node->link = further << PL_TREE_COLUMN_BITS | pl_tree_column(node);
 }
 
 bool pl_trees_add_shares(pl_trees *trees, const double *weights) {
     double sum = 0;
     for (size_t k = 0; k < trees->classes; k++) sum += weights[k];
     if (!reserve_shares(trees, trees->classes)) return false;
+    pl_tree_share *shares = (pl_tree_share *)trees->shares;
     size_t first = trees->share_count;
     size_t most = 0;
     for (size_t k = 0; k < trees->classes; k++) {
         if (weights[k] > weights[most]) most = k;
         uint16_t share = (uint16_t)lrint(weights[k] / sum * PL_TREE_ONE);
-        if (share > 0) trees->shares[trees->share_count++] = (pl_share){(uint16_t)k, share};
+        if (share > 0) shares[trees->share_count++] = (pl_tree_share){(uint16_t)k, share};
     }
     if (trees->share_count == first) /* more classes than shares of 1 / 65,535 */
-        trees->shares[trees->share_count++] = (pl_share){(uint16_t)most, 1};
-    trees->shares[trees->share_count - 1].label |= PL_TREE_LAST_SHARE;
-    return pl_trees_add(trees, (pl_tree_node){0, (uint32_t)first, PL_TREE_LEAF});
+        shares[trees->share_count++] = (pl_tree_share){(uint16_t)most, 1};
+    shares[trees->share_count - 1].label |= PL_TREE_LAST_SHARE;
+    uint32_t own = (uint32_t)first - trees->roots[trees->count - 1].share;
+    return add_node(trees, 0, own, PL_TREE_LEAF);
 }
 
 bool pl_trees_append(pl_trees *to, const pl_trees *from) {
@@ -76,14 +95,14 @@ bool pl_trees_append(pl_trees *to, const pl_trees *from) {
         !reserve_shares(to, from->share_count))
         return false;
     for (size_t t = 0; t < from->count; t++)
-        to->roots[to->count + t] = from->roots[t] + (uint32_t)to->node_count;
-    for (size_t i = 0; i < from->node_count; i++) {
-        pl_tree_node node = from->nodes[i];
-        if (node.column == PL_TREE_LEAF && to->classes) node.right += (uint32_t)to->share_count;
-        to->nodes[to->node_count + i] = node;
-    }
+        ((pl_tree_root *)to->roots)[to->count + t] =
+            (pl_tree_root){from->roots[t].node + (uint32_t)to->node_count,
+                           from->roots[t].share + (uint32_t)to->share_count};
+    memcpy((pl_tree_node *)to->nodes + to->node_count, from->nodes,
+           from->node_count * sizeof *to->nodes);
     if (from->share_count)
-        memcpy(to->shares + to->share_count, from->shares, from->share_count * sizeof *to->shares);
+        memcpy((pl_tree_share *)to->shares + to->share_count, from->shares,
+               from->share_count * sizeof *to->shares);
     to->count += from->count;
     to->node_count += from->node_count;
     to->share_count += from->share_count;
@@ -92,7 +111,8 @@ bool pl_trees_append(pl_trees *to, const pl_trees *from) {
 
 void pl_trees_truncate(pl_trees *trees, size_t count) {
     if (count >= trees->count) return;
-    trees->node_count = trees->roots[count];
+    trees->node_count = trees->roots[count].node;
+    trees->share_count = trees->roots[count].share;
     trees->count = count;
 }
 

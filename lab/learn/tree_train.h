@@ -6,9 +6,12 @@
 
 /* These give false when memory is out or a limit is reached. */
 bool pl_trees_begin(pl_trees *trees); /* the next node is a new tree's root */
-bool pl_trees_add(pl_trees *trees, pl_tree_node node);
+bool pl_trees_add_split(pl_trees *trees, uint32_t column, float threshold);
+bool pl_trees_add_leaf(pl_trees *trees, float value);
 /* A classifier's leaf from its classes' weights, [classes], whose sum is positive. */
 bool pl_trees_add_shares(pl_trees *trees, const double *weights);
+/* The next node is the right child of the split, a node's number. */
+void pl_trees_set_right(pl_trees *trees, size_t split);
 bool pl_trees_append(pl_trees *to, const pl_trees *from);
 void pl_trees_truncate(pl_trees *trees, size_t count); /* keeps the first trees */
 

@@ -370,14 +370,14 @@ static void save_xgboost(const pl_learned *learned, pl_writer *writer) {
 static pl_learned *load_xgboost(pl_reader *reader, size_t columns, size_t channels) {
     (void)channels; /* trees see columns only */
     size_t classes = pl_read_u32_in(reader, 0, PL_TREE_CLASSES, "a number of classes"), size;
-    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 65,534 columns");
+    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 1,022 columns");
     void *bytes = pl_foreign_read(reader, &size);
     if (!bytes) return NULL;
     if (!have_library()) pl_read_fail(reader, "libxgboost.so.0 on this machine (libxgboost0)");
     xgboost *model = reader->failure ? NULL : new_xgboost(columns, classes);
     bst_ulong found = 0;
     if (!model) {
-        if (!reader->failure) pl_read_fail(reader, "enough memory");
+        if (!reader->failure) pl_read_no_memory(reader);
         free(bytes);
         return NULL;
     }

@@ -54,7 +54,8 @@ typedef struct school {
     size_t count;
     const pl_weights *forest; /* NULL: the device's own trees */
     uint32_t fold;            /* whose pupils are simulated; ALL: everyone */
-    bool failed;              /* out of memory, under the lock */
+    pl_status status;         /* the first failure, under the lock, and why */
+    pl_error why;
     pthread_mutex_t lock;
 } school;
 
@@ -76,39 +77,48 @@ static bool lacks_optimizer(const pl_measured *item, const pl_report *report) {
            less > state / 4 && less > report->allocated_bytes / 100;
 }
 
-static void observe(pupil *p, const pl_subject *subject, const pl_weights *forest, bool first,
-                    bool *failed) {
+/* A job that cannot be simulated is not seen; what fails is memory, or the forest. */
+static pl_status observe(pupil *p, const pl_subject *subject, const pl_weights *forest, bool first,
+                         pl_error *err) {
     pl_workspace_chooser *chooser = NULL;
     pl_report *report = pl_report_new(0);
-    pl_error err;
-    if (!report || pl_workspace_chooser_open(&chooser, forest, &err) != PL_OK) *failed = true;
-    p->seen = !*failed &&
-              pl_evidence_observe(report, &p->observation, subject, chooser, &err) == PL_OK &&
-              report->peak_bytes > 0;
+    pl_status status = report ? pl_workspace_chooser_open(&chooser, forest, err) : no_memory(err);
+    pl_status simulated = PL_INPUT;
+    if (status == PL_OK)
+        simulated = pl_evidence_observe(report, &p->observation, subject, chooser, err);
+    if (simulated == PL_MISSING) status = simulated;
+    if (status == PL_OK) status = pl_workspace_chooser_status(chooser, err);
+    p->seen = status == PL_OK && simulated == PL_OK && report->peak_bytes > 0;
     if (p->seen) {
         p->truth = log2((double)p->item->facts.measured_bytes / (double)report->peak_bytes);
         p->skipped = lacks_optimizer(p->item, report);
     }
     if (p->seen && first) {
         p->layers = pl_workspace_chooser_layers(chooser, &p->layer_count);
-        *failed |= !p->layers;
+        if (!p->layers) status = no_memory(err);
     }
     pl_workspace_chooser_close(&chooser);
     pl_report_close(&report);
+    return status;
 }
 
 static void attend(void *context, size_t index) {
     school *s = context;
     pupil *p = &s->pupils[index];
-    bool first = s->fold == ALL, failed = false;
+    bool first = s->fold == ALL;
     /* Without convolutions nothing is other than the first time. */
     if (!first && (!p->taught || !p->seen || p->fold != s->fold || p->layer_count == 0)) return;
     pl_question q;
-    if (pl_question_open(&q, s->lesson->jobs, p->item, true, NULL) == PL_OK)
-        observe(p, &q.subject, s->forest, first, &failed);
+    pl_error why;
+    pl_status opened = pl_question_open(&q, s->lesson->jobs, p->item, true, &why);
+    pl_status status = opened == PL_MISSING ? opened : PL_OK;
+    if (opened == PL_OK) status = observe(p, &q.subject, s->forest, first, &why);
     pl_question_close(&q);
     pthread_mutex_lock(&s->lock);
-    s->failed |= failed;
+    if (s->status == PL_OK && status != PL_OK) {
+        s->status = status;
+        s->why = why;
+    }
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -118,7 +128,8 @@ static pl_status simulate(school *s, const pl_weights *forest, uint32_t fold, pl
     if (pthread_mutex_init(&s->lock, NULL) != 0) return no_memory(err);
     pl_jobs_each(s->count, s->lesson->jobs->threads, attend, s);
     pthread_mutex_destroy(&s->lock);
-    return s->failed ? no_memory(err) : PL_OK;
+    if (s->status != PL_OK && err) *err = s->why;
+    return s->status;
 }
 
 /* Every job that has a graph; those of the lesson dealt into folds. */

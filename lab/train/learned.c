@@ -365,7 +365,7 @@ static pl_status train_on(pl_trained **out, const material *m, const pl_dataset 
                                         &samples->samples, &settings, err);
     if (status != PL_OK || m->bin == 0) return status;
     (*out)->extra[BIN] = m->bin;
-    memcpy((*out)->class_values, m->edges, m->edge_count * sizeof *m->edges);
+    pl_trained_set_classes(*out, m->edges);
     return PL_OK;
 }
 

@@ -99,7 +99,7 @@ static pl_status train_pass(pl_weights *weights, rows *r, int question,
     pl_trained *part = NULL;
     pl_status status = pl_trained_train(&part, &pl_learner_forest, &samples, &own, err);
     if (status != PL_OK) return status;
-    memcpy(part->class_values, formula, classes * sizeof *formula);
+    pl_trained_set_classes(part, formula);
     return pl_weights_add(weights, part) ? PL_OK
                                          : pl_fail(err, PL_INPUT, NULL, -1, "too many parts");
 }

@@ -184,3 +184,10 @@ void pl_file_close(pl_file *file) {
     if (file->fd >= 0) close(file->fd);
     *file = (pl_file){.fd = -1};
 }
+
+void *pl_file_take(pl_file *file) {
+    void *bytes = (void *)(uintptr_t)file->bytes;
+    file->bytes = NULL;
+    pl_file_close(file);
+    return bytes;
+}

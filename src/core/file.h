@@ -26,6 +26,9 @@ typedef struct pl_file {
 pl_status pl_file_open(pl_file *file, const char *path, size_t limit, pl_error *err);
 void pl_file_close(pl_file *file); /* takes NULL and an empty one */
 
+/* Closes it and gives its bytes, malloc'ed, to the caller; of a file that was read, not mapped. */
+void *pl_file_take(pl_file *file);
+
 /* The same in steps. begin: opened, nothing read; then load or map, or, of a plain file, pieces at
  * offsets within its size. On failure of any but begin *file is still to be closed. */
 pl_status pl_file_begin(pl_file *file, const char *path, pl_error *err);

@@ -19,7 +19,8 @@ typedef struct pl_subject {
 /* Weights in the library's read-only data (models/NAME.plm). */
 typedef struct pl_built_in {
     const unsigned char *begin, *end;
-    pl_weights *read; /* NULL: not yet; weights.c's alone */
+    /* NULL: not yet; weights.c's alone. Never given back: XGBoost's own are gone before we are. */
+    _Atomic(pl_weights *) read;
 } pl_built_in;
 
 typedef struct pl_estimator {

@@ -1,11 +1,11 @@
 /* weights: see weights.h.
  *
  * A model file is one part after another, each with its own header and checksum (learn/trained.h).
- * The library's own stand in its read-only data (built from models/, see meson.build): nothing is
- * looked for at run time, and a part costs nothing until it is first asked for. */
+ * The library's own stand in its read-only data (built from models/, see meson.build) and are used
+ * there: nothing is looked for at run time, and trees are not even read. */
 #include "estimate/weights.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +48,7 @@ const pl_trained *pl_weights_part(const pl_weights *weights, const char *target)
 void pl_weights_close(pl_weights **weights) {
     if (!weights || !*weights) return;
     for (size_t i = 0; i < (*weights)->part_count; i++) pl_trained_close(&(*weights)->parts[i]);
+    free((*weights)->bytes);
     free(*weights);
     *weights = NULL;
 }
@@ -56,16 +57,16 @@ const pl_weights_info *pl_weights_describe(const pl_weights *weights) {
     return &weights->info;
 }
 
-static pl_status read_parts(pl_weights **out, const unsigned char *bytes, size_t size, bool kept,
-                            const char *name, pl_error *err) {
+pl_status pl_weights_read(pl_weights **out, const unsigned char *bytes, size_t size, bool trusted,
+                          const char *name, pl_error *err) {
     *out = NULL;
     pl_weights *weights = pl_weights_new();
     pl_status status = weights ? PL_OK : no_memory(err);
     for (size_t at = 0; status == PL_OK && (at < size || at == 0);) {
         pl_trained *part = NULL;
         size_t taken = 0;
-        status = (kept ? pl_trained_read_kept : pl_trained_read)(&part, bytes + at, size - at,
-                                                                 &taken, name, err);
+        status = (trusted ? pl_trained_read_trusted : pl_trained_read)(&part, bytes + at, size - at,
+                                                                       &taken, name, err);
         if (status != PL_OK && err && err->position >= 0) err->position += (int64_t)at;
         if (status != PL_OK) break;
         if (weights->part_count && strcmp(part->estimator, weights->info.estimator) != 0) {
@@ -94,8 +95,13 @@ pl_status pl_weights_open(pl_weights **out, const char *path, pl_error *err) {
     pl_file file;
     pl_status status = pl_file_open(&file, path, file_most, err);
     if (status != PL_OK) return status;
-    status = read_parts(out, file.bytes, file.size, false, path, err);
-    pl_file_close(&file);
+    size_t size = file.size;
+    void *bytes = pl_file_take(&file);
+    status = pl_weights_read(out, bytes, size, false, path, err);
+    if (status == PL_OK)
+        (*out)->bytes = bytes;
+    else
+        free(bytes);
     const char *name = status == PL_OK ? (*out)->info.estimator : "";
     const pl_estimator *estimator = pl_estimator_named(name);
     if (status == PL_OK && (!estimator || !estimator->info.learns))
@@ -114,7 +120,29 @@ pl_status pl_weights_save(const pl_weights *weights, const char *path, pl_error 
 
 /* ---- the library's own ---- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Read once. No lock is held meanwhile, which a fork in another thread would leave locked in the
+ * child: those who come at the same time each read, and the first one's stays. */
+static pl_status read_own(const pl_weights **out, pl_built_in *own, const char *name,
+                          pl_error *err) {
+    pl_weights *kept = atomic_load(&own->read), *mine = NULL;
+    pl_status status = PL_OK;
+    if (!kept)
+        status =
+            pl_weights_read(&mine, own->begin, (size_t)(own->end - own->begin), true, name, err);
+    if (mine && strcmp(mine->info.estimator, name) != 0)
+        status = pl_fail(err, PL_INPUT, name, -1, "the library's own weights are those of %s",
+                         mine->info.estimator);
+    if (status == PL_OK && mine) {
+        mine->built_in = true;
+        if (atomic_compare_exchange_strong(&own->read, &kept, mine)) {
+            kept = mine;
+            mine = NULL;
+        }
+    }
+    pl_weights_close(&mine);
+    *out = kept;
+    return status;
+}
 
 pl_status pl_weights_for(const pl_weights **out, const pl_estimator *estimator,
                          const pl_weights *given, pl_error *err) {
@@ -130,14 +158,5 @@ pl_status pl_weights_for(const pl_weights **out, const pl_estimator *estimator,
                        "no weights of %s are built in: make them with `plimsoll train %s --jobs "
                        "FILE --out MODEL`, then give --model MODEL",
                        name, name);
-    pthread_mutex_lock(&lock);
-    pl_status status = PL_OK;
-    if (!own->read) {
-        status =
-            read_parts(&own->read, own->begin, (size_t)(own->end - own->begin), true, name, err);
-        if (own->read) own->read->built_in = true;
-    }
-    *out = own->read;
-    pthread_mutex_unlock(&lock);
-    return status;
+    return read_own(out, own, name, err);
 }

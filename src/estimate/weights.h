@@ -11,6 +11,7 @@ struct pl_weights {
     pl_trained *parts[PL_MOST_WEIGHTS];
     size_t part_count;
     bool built_in;
+    void *bytes; /* the file's, which the parts point into; NULL: they are not its own */
 };
 
 struct pl_estimator;
@@ -19,6 +20,10 @@ struct pl_estimator;
  * there are none, or they are another's. */
 pl_status pl_weights_for(const pl_weights **out, const struct pl_estimator *estimator,
                          const pl_weights *given, pl_error *err);
+/* Parts one behind another, which point into the bytes. trusted: the library's own, which are not
+ * checked (a test does so). name: for messages. */
+pl_status pl_weights_read(pl_weights **out, const unsigned char *bytes, size_t size, bool trusted,
+                          const char *name, pl_error *err);
 /* The part that learnt target; NULL: none. */
 const pl_trained *pl_weights_part(const pl_weights *weights, const char *target);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "estimate/workspace_forest_costs.h"
+#include "learn/forest.h"
 
 const pl_workspace_question pl_workspace_questions[PL_WORKSPACE_QUESTIONS] = {
     {"workspace forward", "trees=6 features=0.4 min_leaf=3", {3, 3, 0.1}},
@@ -51,6 +52,7 @@ struct pl_workspace_chooser {
     answer *answers;                    /* [room], a hash table; NULL: none yet */
     size_t count, room;                 /* room: a power of two */
     pl_workspace_tally tally;
+    const pl_trained *silent; /* a part that had no answer; NULL: none */
 };
 
 static pl_status check_part(const pl_trained *part, const char *target, pl_error *err) {
@@ -92,6 +94,12 @@ void pl_workspace_chooser_close(pl_workspace_chooser **chooser) {
     *chooser = NULL;
 }
 
+pl_status pl_workspace_chooser_status(const pl_workspace_chooser *chooser, pl_error *err) {
+    if (!chooser->silent) return PL_OK;
+    return pl_fail(err, PL_INPUT, NULL, -1, "weights whose part \"%s\" votes for nothing",
+                   chooser->silent->target);
+}
+
 const pl_workspace_tally *pl_workspace_chooser_tally(const pl_workspace_chooser *chooser) {
     return &chooser->tally;
 }
@@ -111,25 +119,26 @@ typedef struct ballot {
     int count;
 } ballot;
 
-static void vote(ballot *b, const pl_trained *part, const pl_conv_choices *c) {
+/* false: the part votes for nothing. */
+static bool vote(ballot *b, pl_workspace_chooser *chooser, const pl_trained *part,
+                 const pl_conv_choices *c) {
     enum { LEAST_PER_MILLE = 2 }; /* votes below are the forest's floor against log of 0 */
-    float likely[PL_CONV_FORMULAS];
-    pl_samples sample = {.count = 1,
-                         .columns = PL_CONV_FEATURES,
-                         .values = c->features,
-                         .names = pl_workspace_conv_features};
+    const pl_trees *trees = &((const pl_forest *)part->learned)->trees;
+    float sums[PL_CONV_FORMULAS];
     double sum = 0;
     b->count = 0;
-    const pl_learned *learned = pl_trained_learned(part, NULL);
-    if (!learned || part->learner->predict(learned, &sample, likely, NULL) != PL_OK) return;
+    pl_trees_sum_shares(trees, c->features, sums);
     for (size_t k = 0; k < part->class_count; k++) {
-        double share = exp((double)likely[k]);
+        if (!(sums[k] > 0)) continue; /* the floor itself */
+        double share = exp((double)pl_trees_log_share(trees, sums[k]));
         if (share * 1000 < LEAST_PER_MILLE) continue;
         b->bytes[b->count] = c->bytes[(int)part->class_values[k]];
         b->shares[b->count++] = share;
         sum += share;
     }
     for (int k = 0; k < b->count; k++) b->shares[k] /= sum;
+    if (b->count == 0) chooser->silent = part;
+    return b->count > 0;
 }
 
 /* The place in the ballot of what costs least. */
@@ -165,8 +174,7 @@ static int64_t whole(double bytes) {
 /* By the forest. */
 static int64_t elected(pl_workspace_chooser *chooser, const pl_conv_choices *c) {
     ballot b;
-    vote(&b, chooser->parts[c->pass], c);
-    if (b.count == 0) return 0;
+    if (!vote(&b, chooser, chooser->parts[c->pass], c)) return 0;
     int best = elect(&b, &pl_workspace_questions[c->pass].answering, (double)c->tensors);
     int64_t bytes = b.bytes[best], high = bytes;
     double agree = 0, doubt = 0;
@@ -193,13 +201,11 @@ static int64_t given(pl_workspace_chooser *chooser, const pl_conv_choices *c, co
 }
 
 /* The largest tried, by the forest or the tree, whichever has more. */
-static int64_t most_tried(const pl_workspace_chooser *chooser, const pl_conv_choices *c,
-                          int64_t tree) {
+static int64_t most_tried(pl_workspace_chooser *chooser, const pl_conv_choices *c, int64_t tree) {
     ballot b;
     int question = PL_CONV_PASSES + (int)c->pass;
     if (!chooser->parts[question]) return tree;
-    vote(&b, chooser->parts[question], c);
-    if (b.count == 0) return tree;
+    if (!vote(&b, chooser, chooser->parts[question], c)) return tree;
     int64_t bytes =
         b.bytes[elect(&b, &pl_workspace_questions[question].answering, (double)c->tensors)];
     return bytes > tree ? bytes : tree;

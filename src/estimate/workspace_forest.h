@@ -28,6 +28,8 @@ pl_status pl_workspace_chooser_open(pl_workspace_chooser **out, const pl_weights
 void pl_workspace_chooser_close(pl_workspace_chooser **chooser);
 /* Puts the chooser into a tape's device. */
 void pl_workspace_chooser_serve(pl_workspace_chooser *chooser, pl_tape_device *device);
+/* PL_OK, or why an answer could not be given: then what the tape made of it is of no use. */
+pl_status pl_workspace_chooser_status(const pl_workspace_chooser *chooser, pl_error *err);
 const pl_workspace_tally *pl_workspace_chooser_tally(const pl_workspace_chooser *chooser);
 /* The convolutions that were asked about, malloc'ed, in no order, once a pass; NULL: out of memory.
  */

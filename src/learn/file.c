@@ -1,4 +1,4 @@
-/* file: the bytes of a model file. Numbers stand little-endian and unaligned, floats as IEEE 754;
+/* file: the bytes of a model file. Numbers stand little-endian, floats as IEEE 754;
  * both sides build them by shifting, so that the machine's own order does not matter.
  *
  * The reader trusts nothing: it never reads past the end, and a number that is not finite is a
@@ -35,10 +35,6 @@ static unsigned char *extend(pl_writer *w, size_t more) {
 
 static void put_u32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
-}
-
-static uint32_t get_u32(const unsigned char *at) {
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
 void pl_write_u8(pl_writer *w, uint8_t value) {
@@ -99,6 +95,12 @@ void pl_write_floats(pl_writer *w, const float *values, size_t count) {
     }
 }
 
+void pl_write_align(pl_writer *w, size_t align) {
+    size_t rest = w->size % align;
+    unsigned char *at = rest ? extend(w, align - rest) : NULL;
+    if (at) memset(at, 0, align - rest);
+}
+
 static void fail_at(pl_reader *r, size_t at, const char *expected) {
     if (r->failure) return;
     r->failure = expected;
@@ -107,6 +109,11 @@ static void fail_at(pl_reader *r, size_t at, const char *expected) {
 
 void pl_read_fail(pl_reader *r, const char *expected) {
     fail_at(r, r->at, expected);
+}
+
+void pl_read_no_memory(pl_reader *r) {
+    if (!r->failure) r->no_memory = true;
+    pl_read_fail(r, "enough memory");
 }
 
 /* The next `size` bytes, or NULL and the failure. */
@@ -121,6 +128,13 @@ static const unsigned char *take(pl_reader *r, size_t size, const char *expected
     return at;
 }
 
+void pl_read_align(pl_reader *r, size_t align) {
+    size_t rest = r->at % align;
+    const unsigned char *at = rest ? take(r, align - rest, "bytes of 0, the file ends") : NULL;
+    for (size_t i = 0; at && i < align - rest; i++)
+        if (at[i]) fail_at(r, r->at - (align - rest) + i, "a byte of 0");
+}
+
 uint8_t pl_read_u8(pl_reader *r) {
     const unsigned char *at = take(r, 1, "a byte, the file ends");
     return at ? at[0] : 0;
@@ -128,12 +142,12 @@ uint8_t pl_read_u8(pl_reader *r) {
 
 uint32_t pl_read_u32(pl_reader *r) {
     const unsigned char *at = take(r, 4, "a number of 4 bytes, the file ends");
-    return at ? get_u32(at) : 0;
+    return at ? pl_u32_at(at) : 0;
 }
 
 uint64_t pl_read_u64(pl_reader *r) {
     const unsigned char *at = take(r, 8, "a number of 8 bytes, the file ends");
-    return at ? (uint64_t)get_u32(at) | (uint64_t)get_u32(at + 4) << 32 : 0;
+    return at ? (uint64_t)pl_u32_at(at) | (uint64_t)pl_u32_at(at + 4) << 32 : 0;
 }
 
 float pl_read_f32(pl_reader *r) {
@@ -176,7 +190,7 @@ char *pl_read_text(pl_reader *r, size_t most) {
     }
     char *text = malloc((size_t)length + 1);
     if (!text) {
-        fail_at(r, at, "memory for a text");
+        pl_read_no_memory(r);
         return NULL;
     }
     if (length) memcpy(text, bytes, length);
@@ -189,7 +203,7 @@ bool pl_read_floats(pl_reader *r, float *out, size_t count) {
     size_t begin = r->at;
     const unsigned char *at = r->bytes + begin;
     for (size_t i = 0; i < count; i++) {
-        uint32_t bits = get_u32(at + 4 * i);
+        uint32_t bits = pl_u32_at(at + 4 * i);
         if ((bits >> 23 & 0xff) == 0xff) {
             fail_at(r, begin + 4 * i, "a finite number");
             return false;

@@ -7,6 +7,8 @@
 
 #include "core/error.h"
 
+#include <string.h>
+
 typedef struct pl_writer {
     unsigned char *bytes; /* malloc'ed; the caller frees it */
     size_t size, capacity;
@@ -21,12 +23,16 @@ void pl_write_f64(pl_writer *w, double value);
 void pl_write_text(pl_writer *w, const char *text);                    /* u32 length, bytes */
 void pl_write_bytes(pl_writer *w, const void *bytes, size_t size);     /* as they are */
 void pl_write_floats(pl_writer *w, const float *values, size_t count); /* f32s, no length */
+void pl_write_align(pl_writer *w, size_t align);                       /* with bytes of 0 */
 
 typedef struct pl_reader {
     const unsigned char *bytes;
     size_t size, at;
     const char *failure; /* NULL, or what was expected; static text */
     size_t failure_at;   /* byte */
+    bool no_memory;      /* that is the failure: nothing is wrong with the file */
+    bool kept;           /* the bytes outlive what is read, which may point into them */
+    bool trusted;        /* the library's own, checked when it was built: not checked again */
 } pl_reader;
 
 /* After a failure, all of these give 0, "" or false. */
@@ -46,6 +52,22 @@ const void *pl_read_bytes(pl_reader *r, size_t size);
 /* Whether at least count * size bytes are left, else the failure: ask before allocating for them.
  */
 bool pl_read_has(pl_reader *r, size_t count, size_t size);
+void pl_read_align(pl_reader *r, size_t align);        /* past bytes of 0, to a multiple of align */
 void pl_read_fail(pl_reader *r, const char *expected); /* at the present byte */
+void pl_read_no_memory(pl_reader *r);
+
+/* Numbers anywhere. */
+static inline uint32_t pl_u32_at(const unsigned char *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+static inline float pl_f32_at(const unsigned char *at) {
+    uint32_t bits = pl_u32_at(at);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Whether a file's arrays can be the machine's. */
+#define PL_LITTLE_ENDIAN (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
 
 #endif

@@ -52,11 +52,11 @@ static void save_leafwise(const pl_learned *learned, pl_writer *writer) {
 static pl_learned *load_leafwise(pl_reader *reader, size_t columns, size_t channels) {
     (void)channels; /* trees see columns only */
     size_t classes = pl_read_u32_in(reader, 0, PL_TREE_CLASSES, "a number of classes");
-    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 65,534 columns");
+    if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 1,022 columns");
     if (reader->failure) return NULL;
     pl_leafwise *model = pl_leafwise_new(columns, classes);
     if (!model) {
-        pl_read_fail(reader, "enough memory");
+        pl_read_no_memory(reader);
         return NULL;
     }
     pl_learned *learned = &model->learned;

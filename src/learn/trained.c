@@ -161,12 +161,10 @@ pl_status pl_trained_predict(const pl_trained *t, const pl_samples *samples, flo
                                         samples->channels, "channel", err);
     if (status == PL_OK) status = pl_trained_check_values(samples, err);
     if (status != PL_OK || samples->count == 0) return status;
-    const pl_learned *learned = pl_trained_learned(t, err);
-    if (!learned) return PL_INPUT;
 
     pl_trained_view scaled = {0};
     status = pl_trained_view_open(&scaled, t, samples, false, err);
-    if (status == PL_OK) status = t->learner->predict(learned, &scaled.samples, out, err);
+    if (status == PL_OK) status = t->learner->predict(t->learned, &scaled.samples, out, err);
     pl_trained_view_close(&scaled);
     for (size_t i = 0; status == PL_OK && i < samples->count; i++) {
         bool sound;
@@ -184,9 +182,8 @@ pl_status pl_trained_predict(const pl_trained *t, const pl_samples *samples, flo
     return status;
 }
 
-static void close_scaled(pl_scaled *scaled, size_t count) {
-    for (size_t i = 0; scaled && i < count; i++) free(scaled[i].name);
-    free(scaled);
+static void close_names(const pl_scaled *scaled, size_t count) {
+    for (size_t i = 0; scaled && i < count; i++) free((char *)scaled[i].name);
 }
 
 void pl_trained_close(pl_trained **trained) {
@@ -194,14 +191,20 @@ void pl_trained_close(pl_trained **trained) {
     pl_trained *t = *trained;
     pl_learned *learned = t->learned;
     pl_learned_close(&learned);
-    close_scaled(t->columns, t->column_count);
-    close_scaled(t->channels, t->channel_count);
-    free(t->estimator);
-    free(t->target);
-    free(t->options);
-    free(t->command);
-    free(t->data);
-    free(t->class_values);
+    if (!t->borrowed) {
+        close_names(t->columns, t->column_count);
+        close_names(t->channels, t->channel_count);
+        free((char *)t->estimator);
+        free((char *)t->target);
+        free((char *)t->options);
+        free((char *)t->command);
+        free((char *)t->data);
+        free((float *)t->class_values);
+    }
+    free(t->columns);
+    free(t->channels);
+    free(t->classes_copied);
+    free(t->bytes);
     free(t);
     *trained = NULL;
 }

@@ -1,8 +1,8 @@
 /* trained: a part of a model file. What was learnt, the features it wants, and how it came about.
  *
- * Format, version 1 (docs/formats.md): 8 bytes of magic, u32 version, u32 CRC-32 of all that
- * follows, u64 bytes that follow, the learner's name, then the fields below in order, then the
- * learner's own bytes. A file is one part behind another. */
+ * Format, version 2 (docs/formats.md): a head of fixed size, which says where the features, the
+ * classes, the texts and the learner's own bytes stand. A file is one part behind another, each a
+ * multiple of 16 bytes. What was read points into the bytes it was read from. */
 #ifndef PL_LEARN_TRAINED_H
 #define PL_LEARN_TRAINED_H
 
@@ -18,16 +18,16 @@ enum {
 
 /* (value - shift) * scale is what the learner sees. */
 typedef struct pl_scaled {
-    char *name;
+    const char *name;
     float shift, scale;
 } pl_scaled;
 
 typedef struct pl_trained {
-    char *estimator; /* "random-forest" */
-    char *target;    /* what is predicted and how it was transformed: "log2-bytes", "bins" */
-    char *options;   /* the learner's, recipe and user's */
-    char *command;   /* that made it */
-    char *data;      /* files it saw, with their rows */
+    const char *estimator; /* "random-forest" */
+    const char *target;    /* what is predicted and how it was transformed: "log2-bytes", "bins" */
+    const char *options;   /* the learner's, recipe and user's */
+    const char *command;   /* that made it */
+    const char *data;      /* files it saw, with their rows */
     uint64_t seed;
     uint64_t rows; /* samples it learnt from */
     pl_scaled *columns, *channels;
@@ -36,17 +36,17 @@ typedef struct pl_trained {
     float target_shift, target_scale;
     /* A class's lower edge [class_count], ascending; NULL: a regression. Training leaves the
      * classes' numbers, 0, 1, 2 ... */
-    float *class_values;
+    const float *class_values;
     size_t class_count;
     /* (truth - prediction), of held-out samples and in the target's own unit: the quantiles that
      * leave 2.5 % below and above. Training leaves 0. */
     float below, above;
     double extra[8]; /* the estimator's own numbers; meaning by estimator; training leaves 0 */
     const pl_learner *learner;
-    /* By pl_trained_learned only: NULL until it is first needed, where the bytes are kept. */
-    pl_learned *_Atomic learned;
-    const unsigned char *kept; /* the learner's own bytes, not yet read; NULL: read at once */
-    size_t kept_size;
+    pl_learned *learned;
+    float *classes_copied; /* class_values, where they could not be used as they lie; else NULL */
+    bool borrowed; /* texts and class_values are those of bytes that outlive it; else malloc'ed */
+    void *bytes;   /* those bytes, where they are its own (pl_trained_open); else NULL */
 } pl_trained;
 
 /* out: [count] of a regression in the target's unit (shift and scale undone), [count, class_count]
@@ -59,16 +59,15 @@ pl_status pl_trained_predict(const pl_trained *trained, const pl_samples *sample
 pl_status pl_trained_save(pl_trained *const *parts, size_t count, const char *path, pl_error *err);
 /* Behind what the writer has. */
 pl_status pl_trained_write(const pl_trained *trained, pl_writer *writer, pl_error *err);
-/* name: for messages. The bytes are not kept. *taken: how many of them the part has; taken NULL: it
- * has to have them all. */
+/* name: for messages. The bytes stay the caller's and have to outlive the part, which points into
+ * them. *taken: how many of them the part has; taken NULL: it has to have them all. PL_INPUT: they
+ * are damaged or of another version, the place says where; PL_MISSING: out of memory. */
 pl_status pl_trained_read(pl_trained **out, const void *bytes, size_t size, size_t *taken,
                           const char *name, pl_error *err);
-/* The same of bytes that outlive it and are trusted (the library's own): their checksum is not
- * looked at, and the learner's own bytes are read when they are first needed. */
-pl_status pl_trained_read_kept(pl_trained **out, const void *bytes, size_t size, size_t *taken,
-                               const char *name, pl_error *err);
-/* What was learnt; safe from several threads at once. NULL: it cannot be read. */
-const pl_learned *pl_trained_learned(const pl_trained *trained, pl_error *err);
+/* The same of the library's own bytes, which a test checks: neither their checksum nor what stands
+ * in them is looked at, but for the header and the learner's name. */
+pl_status pl_trained_read_trusted(pl_trained **out, const void *bytes, size_t size, size_t *taken,
+                                  const char *name, pl_error *err);
 pl_status pl_trained_open(pl_trained **out, const char *path, pl_error *err);
 void pl_trained_close(pl_trained **trained); /* takes NULL */
 

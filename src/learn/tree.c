@@ -9,9 +9,11 @@
 #include <string.h>
 
 void pl_trees_free(pl_trees *trees) {
-    free(trees->roots);
-    free(trees->nodes);
-    free(trees->shares);
+    if (!trees->borrowed) {
+        free((void *)trees->roots);
+        free((void *)trees->nodes);
+        free((void *)trees->shares);
+    }
     *trees = (pl_trees){.columns = trees->columns, .classes = trees->classes};
 }
 
@@ -46,27 +48,36 @@ void pl_trees_predict_sum(const pl_trees *trees, const pl_samples *samples, size
 /* A class that no tree knows here gets this probability, so that its logarithm is a number. */
 #define LEAST_PROBABILITY 1e-6f
 
+static void add_shares(const pl_trees *trees, size_t tree, const float *row, float *sums) {
+    const pl_tree_node *leaf = pl_tree_leaf(trees, tree, row);
+    const pl_tree_share *share = trees->shares + trees->roots[tree].share + pl_tree_further(leaf);
+    for (;; share++) {
+        sums[share->label & PL_TREE_CLASSES] += (float)share->share;
+        if (share->label & PL_TREE_LAST_SHARE) break;
+    }
+}
+
+void pl_trees_sum_shares(const pl_trees *trees, const float *row, float *sums) {
+    memset(sums, 0, trees->classes * sizeof *sums);
+    for (size_t t = 0; t < trees->count; t++) add_shares(trees, t, row, sums);
+}
+
+float pl_trees_log_share(const pl_trees *trees, float sum) {
+    const float scale = 1 / ((float)PL_TREE_ONE * (float)trees->count);
+    return logf(sum * scale + LEAST_PROBABILITY);
+}
+
 static void predict_shares(const pl_trees *trees, const pl_samples *samples, float *out) {
     const size_t classes = trees->classes;
     memset(out, 0, samples->count * classes * sizeof *out);
     for (size_t first = 0; first < samples->count; first += BLOCK) {
         size_t block = samples->count - first < BLOCK ? samples->count - first : BLOCK;
-        for (size_t t = 0; t < trees->count; t++) {
-            for (size_t i = first; i < first + block; i++) {
-                const pl_tree_node *leaf =
-                    pl_tree_leaf(trees, t, samples->values + i * samples->columns);
-                const pl_share *share = trees->shares + leaf->right;
-                float *sums = out + i * classes;
-                for (;; share++) {
-                    sums[share->label & PL_TREE_CLASSES] += (float)share->share;
-                    if (share->label & PL_TREE_LAST_SHARE) break;
-                }
-            }
-        }
+        for (size_t t = 0; t < trees->count; t++)
+            for (size_t i = first; i < first + block; i++)
+                add_shares(trees, t, samples->values + i * samples->columns, out + i * classes);
     }
-    const float scale = 1 / ((float)PL_TREE_ONE * (float)trees->count);
     for (size_t i = 0; i < samples->count * classes; i++)
-        out[i] = logf(out[i] * scale + LEAST_PROBABILITY);
+        out[i] = pl_trees_log_share(trees, out[i]);
 }
 
 void pl_trees_predict_mean(const pl_trees *trees, const pl_samples *samples, float *out) {
@@ -88,145 +99,126 @@ void pl_trees_predict_mean(const pl_trees *trees, const pl_samples *samples, flo
 
 /* ---- bytes ---- */
 
-static bool narrow(const pl_trees *trees) {
-    return trees->columns <= 0xfe;
-}
-
-static void write_u16(pl_writer *w, uint16_t value) {
-    pl_write_u8(w, (uint8_t)(value & 0xff));
-    pl_write_u8(w, (uint8_t)(value >> 8));
-}
+enum { ALIGN = 8 };
+_Static_assert(sizeof(pl_tree_root) == 8 && sizeof(pl_tree_node) == 8 && sizeof(pl_tree_share) == 4,
+               "as the file has them");
 
 void pl_trees_write(const pl_trees *trees, pl_writer *w) {
+    pl_write_align(w, ALIGN);
     pl_write_u32(w, (uint32_t)trees->count);
     pl_write_u32(w, (uint32_t)trees->node_count);
     pl_write_u32(w, (uint32_t)trees->share_count);
+    pl_write_u32(w, 0);
+    for (size_t t = 0; t < trees->count; t++) {
+        pl_write_u32(w, trees->roots[t].node);
+        pl_write_u32(w, trees->roots[t].share);
+    }
     for (size_t i = 0; i < trees->node_count; i++) {
-        const pl_tree_node *node = &trees->nodes[i];
-        if (narrow(trees))
-            pl_write_u8(w, (uint8_t)node->column); /* a leaf's low byte is 0xff */
-        else
-            write_u16(w, node->column);
-        if (node->column != PL_TREE_LEAF || !trees->classes) {
-            pl_write_f32(w, node->value);
-            continue;
-        }
-        for (const pl_share *share = trees->shares + node->right;; share++) {
-            write_u16(w, share->label);
-            write_u16(w, share->share);
-            if (share->label & PL_TREE_LAST_SHARE) break;
-        }
+        pl_write_f32(w, trees->nodes[i].value);
+        pl_write_u32(w, trees->nodes[i].link);
     }
+    for (size_t i = 0; i < trees->share_count; i++)
+        pl_write_u32(w, trees->shares[i].label | (uint32_t)trees->shares[i].share << 16);
 }
 
-/* Reading goes over bytes of its own, since forests have hundreds of thousands of nodes: a call a
- * number, as the reader makes it, took 20 ns of each. */
-typedef struct bytes {
-    const unsigned char *at, *end;
-} bytes;
-
-static bool has(const bytes *b, size_t count, pl_reader *r) {
-    if ((size_t)(b->end - b->at) >= count) return true;
-    r->at = (size_t)(b->at - r->bytes);
-    pl_read_fail(r, "as many bytes as the nodes take");
-    return false;
-}
-
-static bool refuse(const bytes *b, const char *expected, pl_reader *r) {
-    r->at = (size_t)(b->at - r->bytes);
-    pl_read_fail(r, expected);
-    return false;
-}
-
-static unsigned u16_at(const unsigned char *at) {
-    return at[0] | (unsigned)at[1] << 8;
-}
-
-static float f32_at(const unsigned char *at) {
-    uint32_t bits = at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* A leaf's shares: classes ascending, so that none comes twice. */
-static bool read_shares(pl_trees *t, size_t most, bytes *b, pl_reader *r) {
-    int before = -1;
-    for (;;) {
-        if (!has(b, 4, r)) return false;
-        pl_share share = {.label = (uint16_t)u16_at(b->at), .share = (uint16_t)u16_at(b->at + 2)};
-        int label = share.label & PL_TREE_CLASSES;
-        if (t->share_count >= most || label <= before || (size_t)label >= t->classes)
-            return refuse(b, "a leaf's classes, ascending", r);
-        b->at += 4;
-        t->shares[t->share_count++] = share;
-        if (share.label & PL_TREE_LAST_SHARE) return true;
-        before = label;
+/* Copies of the arrays, which stand one behind another from `at` on. */
+static bool copy(pl_trees *t, const unsigned char *at) {
+    pl_tree_root *roots = malloc(t->count * sizeof *roots);
+    pl_tree_node *nodes = malloc(t->node_count * sizeof *nodes);
+    pl_tree_share *shares = malloc((t->share_count + 1) * sizeof *shares);
+    t->roots = roots;
+    t->nodes = nodes;
+    t->shares = shares;
+    if (!roots || !nodes || !shares) return false;
+    for (size_t i = 0; i < t->count; i++, at += 8)
+        roots[i] = (pl_tree_root){pl_u32_at(at), pl_u32_at(at + 4)};
+    for (size_t i = 0; i < t->node_count; i++, at += 8)
+        nodes[i] = (pl_tree_node){pl_f32_at(at), pl_u32_at(at + 4)};
+    for (size_t i = 0; i < t->share_count; i++, at += 4) {
+        uint32_t both = pl_u32_at(at);
+        shares[i] = (pl_tree_share){(uint16_t)(both & 0xffff), (uint16_t)(both >> 16)};
     }
-}
-
-static bool read_number(float *out, bytes *b, pl_reader *r) {
-    if (!has(b, 4, r)) return false;
-    *out = f32_at(b->at);
-    if (!isfinite(*out)) return refuse(b, "a finite number", r);
-    b->at += 4;
     return true;
 }
 
-/* One tree in preorder. A split waits for its right child, which comes when the left side is done;
- * those that wait are a list through their own `right`, the latest first, counted from 1. */
-static bool read_tree(pl_trees *t, size_t most, size_t most_shares, bytes *b, pl_reader *r) {
-    size_t waiting = 0, wide = narrow(t) ? 1 : 2;
-    const unsigned leaf = narrow(t) ? 0xff : PL_TREE_LEAF;
-    t->roots[t->count++] = (uint32_t)t->node_count;
-    for (;;) {
-        if (t->node_count >= most) return refuse(b, "as many nodes as the trees have", r);
-        if (!has(b, wide, r)) return false;
-        unsigned column = wide == 1 ? b->at[0] : u16_at(b->at);
-        pl_tree_node *node = &t->nodes[t->node_count];
-        size_t here = t->node_count++;
-        if (column != leaf) {
-            if (column >= t->columns) return refuse(b, "a split of one of the columns", r);
-            b->at += wide;
-            *node = (pl_tree_node){.column = (uint16_t)column, .right = (uint32_t)waiting};
-            if (!read_number(&node->value, b, r)) return false;
-            waiting = here + 1;
-            continue;
-        }
-        b->at += wide;
-        *node = (pl_tree_node){.column = PL_TREE_LEAF, .right = (uint32_t)t->share_count};
-        if (t->classes ? !read_shares(t, most_shares, b, r) : !read_number(&node->value, b, r))
-            return false;
-        if (!t->classes) node->right = 0;
-        if (waiting == 0) return true;
-        pl_tree_node *parent = &t->nodes[waiting - 1];
-        size_t next = parent->right;
-        parent->right = (uint32_t)(t->node_count - (waiting - 1));
-        waiting = next;
+static void borrow(pl_trees *t, const unsigned char *at) {
+    t->borrowed = true;
+    t->roots = (const void *)at;
+    t->nodes = (const void *)(at + t->count * sizeof *t->roots);
+    t->shares = (const void *)(at + t->count * sizeof *t->roots + t->node_count * sizeof *t->nodes);
+}
+
+/* Runs of shares: classes ascending, so that none comes twice; the last one is marked. */
+static const char *check_shares(const pl_trees *t) {
+    int before = -1;
+    for (size_t i = 0; i < t->share_count; i++) {
+        int label = t->shares[i].label & PL_TREE_CLASSES;
+        if (label <= before || (size_t)label >= t->classes) return "a leaf's classes, ascending";
+        if (t->shares[i].share == 0) return "shares above 0";
+        before = t->shares[i].label & PL_TREE_LAST_SHARE ? -1 : label;
     }
+    return before < 0 ? NULL : "a last share in the last leaf";
+}
+
+/* One tree, whose nodes end before `end` and whose shares end before share_end. Children lie
+ * further on and before the end, so that no walk runs in circles or out of its tree. */
+static const char *check_tree(const pl_trees *t, size_t tree, size_t end, size_t share_end) {
+    const pl_tree_root *root = &t->roots[tree];
+    for (size_t i = root->node; i < end; i++) {
+        const pl_tree_node *node = &t->nodes[i];
+        size_t column = pl_tree_column(node), further = pl_tree_further(node);
+        if (!isfinite(node->value)) return "a finite number";
+        if (column != PL_TREE_LEAF) {
+            if (column >= t->columns) return "a split of one of the columns";
+            if (further < 2 || further >= end - i) return "children further on in the tree";
+        } else if (t->classes) {
+            size_t first = root->share + further;
+            if (first >= share_end ||
+                (first > root->share && !(t->shares[first - 1].label & PL_TREE_LAST_SHARE)))
+                return "a leaf's first share";
+        } else if (further) {
+            return "a leaf that leads nowhere";
+        }
+    }
+    return NULL;
+}
+
+static const char *check_all(const pl_trees *t) {
+    const char *wrong = check_shares(t);
+    if (t->roots[0].node || t->roots[0].share) return "a first tree that begins at 0";
+    for (size_t k = 0; !wrong && k < t->count; k++) {
+        bool last = k + 1 == t->count;
+        size_t end = last ? t->node_count : t->roots[k + 1].node,
+               share_end = last ? t->share_count : t->roots[k + 1].share;
+        if (end <= t->roots[k].node || end > t->node_count || share_end > t->share_count ||
+            share_end < t->roots[k].share || (t->classes > 0) != (share_end > t->roots[k].share))
+            return "trees one behind another";
+        /* a tree's shares end with a leaf's */
+        if (t->classes && !(t->shares[share_end - 1].label & PL_TREE_LAST_SHARE))
+            return "trees whose shares end with a leaf";
+        wrong = check_tree(t, k, end, share_end);
+    }
+    return wrong;
 }
 
 bool pl_trees_read(pl_trees *t, pl_reader *r) {
-    size_t count = pl_read_u32_in(r, 1, PL_TREE_NODES, "a number of trees");
-    size_t nodes = pl_read_u32_in(r, 1, PL_TREE_NODES, "a number of nodes");
-    size_t shares = pl_read_u32_in(r, 0, PL_TREE_NODES, "a number of shares");
-    if (r->failure) return false;
-    if (count > nodes) pl_read_fail(r, "a node or more in each tree");
-    if (!t->classes && shares) pl_read_fail(r, "no shares without classes");
-    /* A node is 5 bytes and more, a classifier's split too; its leaf 1 and its shares. */
-    if (!pl_read_has(r, nodes, t->classes ? 1 : 5) || !pl_read_has(r, shares, 4))
-        pl_read_fail(r, "as many bytes as the nodes take");
-    if (r->failure) return false;
-    t->roots = malloc(count * sizeof *t->roots);
-    t->nodes = malloc(nodes * sizeof *t->nodes);
-    t->shares = malloc((shares ? shares : 1) * sizeof *t->shares);
-    if (!t->roots || !t->nodes || !t->shares) pl_read_fail(r, "enough memory");
-    bytes b = {r->bytes + r->at, r->bytes + r->size};
-    while (!r->failure && t->count < count)
-        if (!read_tree(t, nodes, shares, &b, r)) break;
-    if (!r->failure) r->at = (size_t)(b.at - r->bytes);
-    if (!r->failure && (t->node_count != nodes || t->share_count != shares))
-        pl_read_fail(r, "no more nodes and shares than the trees have");
+    pl_read_align(r, ALIGN);
+    size_t from = r->at;
+    t->count = pl_read_u32_in(r, 1, PL_TREES_NODES, "a number of trees");
+    t->node_count = pl_read_u32_in(r, 1, PL_TREES_NODES, "a number of nodes");
+    t->share_count = pl_read_u32_in(r, 0, PL_TREES_NODES, "a number of shares");
+    pl_read_u32_in(r, 0, 0, "0");
+    size_t size = (t->count + t->node_count) * 8 + t->share_count * 4;
+    const unsigned char *at = r->failure ? NULL : pl_read_bytes(r, size);
+    if (at && r->kept && PL_LITTLE_ENDIAN && (uintptr_t)at % ALIGN == 0)
+        borrow(t, at);
+    else if (at && !copy(t, at))
+        pl_read_no_memory(r);
+    const char *wrong = r->failure || r->trusted ? NULL : check_all(t);
+    if (wrong) {
+        r->at = from;
+        pl_read_fail(r, wrong);
+    }
     if (r->failure) pl_trees_free(t);
     return !r->failure;
 }

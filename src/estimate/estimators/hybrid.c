@@ -40,6 +40,7 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     double low = NAN, high = NAN;
     pl_status status = pl_workspace_chooser_open(&chooser, weights, err);
     if (status == PL_OK) status = pl_evidence_observe(report, &seen, subject, chooser, err);
+    if (status == PL_OK) status = pl_workspace_chooser_status(chooser, err);
     if (status == PL_OK) status = bound_of(&low, pl_weights_part(weights, "low"), &seen, -1, err);
     if (status == PL_OK) status = bound_of(&high, pl_weights_part(weights, "high"), &seen, 1, err);
     if (status == PL_OK && isfinite(low) && isfinite(high)) {
