@@ -8,7 +8,8 @@ cases_failed=0
 try() {
     # Not `if (...)`: there set -e would be off inside.
     (set -e; cd "$work"; "$1") >"$work/.said" 2>&1
-    if [ $? -eq 0 ]; then
+    code=$?
+    if [ "$code" -eq 0 ]; then
         echo "ok $1"
         grep '^# ' "$work/.said"
     elif grep -q '^SKIP ' "$work/.said"; then

@@ -96,8 +96,8 @@ estimate_json_adds_up() {
     # What a step takes: as counted by hand, forward and twice that backward; shares of 100; ordered.
     is "$(value compute.flops_per_step <out)" 340749189120
     for figure in smact smocc drama tensor; do
-        awk -v a="$(value utilization.low.$figure <out)" -v b="$(value utilization.$figure <out)" \
-            -v c="$(value utilization.high.$figure <out)" 'BEGIN { exit !(0 <= a && a <= b && b <= c && c <= 100) }'
+        awk -v a="$(value utilization.low."$figure" <out)" -v b="$(value utilization."$figure" <out)" \
+            -v c="$(value utilization.high."$figure" <out)" 'BEGIN { exit !(0 <= a && a <= b && b <= c && c <= 100) }'
     done
     awk -v a="$(value compute.step_ms_low <out)" -v b="$(value compute.step_ms <out)" \
         -v c="$(value compute.step_ms_high <out)" 'BEGIN { exit !(0 < a && a <= b && b <= c) }'
@@ -114,7 +114,7 @@ estimate_json_adds_up() {
     is "$(value model.parameters <out)" 11689512
     sum=0
     for kind in weights gradients optimizer activations inputs workspace temporary fragmentation context; do
-        sum=$((sum + $(value memory.breakdown.$kind <out)))
+        sum=$((sum + $(value memory.breakdown."$kind" <out)))
     done
     is "$sum" "$(value memory.peak_bytes <out)"
     [ "$(value memory.low_bytes <out)" -le "$(value memory.peak_bytes <out)" ]
@@ -126,7 +126,7 @@ estimate_json_adds_up() {
 }
 every_verb_has_json() {
     for verb in estimate explain check fit; do
-        gives 0 "$PLIMSOLL" $verb "$model" --json
+        gives 0 "$PLIMSOLL" "$verb" "$model" --json
         is "$(wc -l <out)" 1
         is "$(value schema <out)" 1
     done
@@ -168,7 +168,7 @@ explain_tells_where_time_goes() {
     is "$(value estimate.model.name <out)" resnet18
     total=$(awk -F, 'NR > 1 { sum += $6 } END { printf "%.6f", sum }' t.csv)
     phases=0
-    for i in 0 1 2 3 4; do phases=$(awk -v a="$phases" -v b="$(value phases.$i.device_ms <out)" 'BEGIN { print a + b }'); done
+    for i in 0 1 2 3 4; do phases=$(awk -v a="$phases" -v b="$(value phases."$i".device_ms <out)" 'BEGIN { print a + b }'); done
     awk -v a="$total" -v b="$phases" 'BEGIN { exit !(a > 0 && a - b < a / 1000 && b - a < a / 1000) }'
     awk -v a="$(value modules.0.share <out)" 'BEGIN { exit !(0 < a && a <= 1) }'
     gives 2 "$PLIMSOLL" explain "$model" --time --estimator horus
@@ -212,8 +212,8 @@ collocate_tells_of_two() {
     # What is needed is at least both highs, of what the card has.
     [ "$(value needed_bytes <out)" -ge $(($(value memory.high_bytes <a.json) + $(value memory.high_bytes <b.json))) ]
     for i in 0 1; do
-        awk -v a="$(value jobs.$i.slowdown_low <out)" -v b="$(value jobs.$i.slowdown <out)" \
-            -v c="$(value jobs.$i.slowdown_high <out)" 'BEGIN { exit !(0 < a && a <= b && b <= c && b >= 0.9) }'
+        awk -v a="$(value jobs."$i".slowdown_low <out)" -v b="$(value jobs."$i".slowdown <out)" \
+            -v c="$(value jobs."$i".slowdown_high <out)" 'BEGIN { exit !(0 < a && a <= b && b <= c && b >= 0.9) }'
     done
     gives 0 "$PLIMSOLL" collocate a.json b.json --sharing mps
     for word in '^two jobs on NVIDIA H200' 'under MPS' '^fits: ' '^work a second: ' 'of its speed alone'; do
@@ -318,6 +318,7 @@ evaluate_sums_up() {
     job='"family":"cnn","source":"torchvision","loss":"ce","precision":"fp32","optimizer":"sgd","checkpoint":false'
     # One exact, one measured at twice the prediction, one without a graph.
     for line in "a $((peak - over)) $allocated" "b $((2 * peak - over)) $((2 * allocated))" "c 1000 500"; do
+        # shellcheck disable=SC2086 # its words
         set -- $line
         echo "{\"job\":{\"id\":\"$1\",$job},\"result\":{\"peak_allocated\":$3,\"peak_reserved\":$2,\"overhead\":$over,\"layers\":[]}}"
     done >jobs.jsonl
@@ -377,11 +378,11 @@ evaluate_pictures_of_targets() {
     cp "$model" more/a.pt2
     printf '{"job":{"id":"a","family":"cnn"},"result":{"step_ms":9,"smact":50,"drama":0}}\n' >use.jsonl
     for target in step_ms smact drama; do
-        gives 0 "$PLIMSOLL" evaluate use.jsonl --graphs more --estimator sim --target $target --scatter s.svg \
+        gives 0 "$PLIMSOLL" evaluate use.jsonl --graphs more --estimator sim --target "$target" --scatter s.svg \
             --bars b.svg --report r.md --csv t.csv
         for name in s b r-bars r-scatter; do
-            is "$(tail -n 1 $name.svg)" '</svg>'
-            if grep -q -i 'nan\|="inf' $name.svg; then cat $name.svg; false; fi
+            is "$(tail -n 1 "$name".svg)" '</svg>'
+            if grep -q -i 'nan\|="inf' "$name".svg; then cat "$name".svg; false; fi
         done
         says t.csv ',predicted_low,predicted_high,'
     done
@@ -469,18 +470,18 @@ evaluate_compares() {
     is "$(($(wc -l <all.csv) - 1))" $((3 * jobs))
     worse=0
     for i in 0 1 2; do # sorted by median
-        median=$(value estimators.$i.peak.median <out)
+        median=$(value estimators."$i".peak.median <out)
         awk -v a="$worse" -v b="$median" 'BEGIN { exit !(a <= b) }'
         worse=$median
-        is "$(value estimators.$i.peak.jobs <out)" "$jobs"
-        case $(value estimators.$i.estimator <out) in
+        is "$(value estimators."$i".peak.jobs <out)" "$jobs"
+        case $(value estimators."$i".estimator <out) in
         decision-tree)
-            is "$(value estimators.$i.folds <out)" 3
-            is "$(value estimators.$i.split <out)" row
-            is "$(value estimators.$i.seen <out)" false
-            [ "$(value estimators.$i.train_s <out)" != null ] ;;
-        *) is "$(value estimators.$i.train_s <out)" null
-            is "$(value estimators.$i.folds <out)" 0 ;;
+            is "$(value estimators."$i".folds <out)" 3
+            is "$(value estimators."$i".split <out)" row
+            is "$(value estimators."$i".seen <out)" false
+            [ "$(value estimators."$i".train_s <out)" != null ] ;;
+        *) is "$(value estimators."$i".train_s <out)" null
+            is "$(value estimators."$i".folds <out)" 0 ;;
         esac
     done
     # Each job in one fold, each fold with a third of them.
@@ -493,9 +494,9 @@ evaluate_compares() {
         says report.md "$word"
     done
     for name in bars scatter report-bars report-scatter; do
-        says $name.svg '^<svg xmlns'
-        is "$(tail -n 1 $name.svg)" '</svg>'
-        if grep -q -i 'nan\|="inf' $name.svg; then false; fi
+        says "$name".svg '^<svg xmlns'
+        is "$(tail -n 1 "$name".svg)" '</svg>'
+        if grep -q -i 'nan\|="inf' "$name".svg; then false; fi
     done
     says scatter.svg '>decision-tree<'
     says bars.svg '>horus<'
@@ -548,7 +549,7 @@ train_writes_what_estimate_reads() {
     gives 0 "$PLIMSOLL" fit "$model" --model m.plm --gpu t4
     # One that knows neither interval nor parts: no figure stands for what it does not say.
     for verb in estimate check fit; do
-        gives 0 "$PLIMSOLL" $verb "$model" --estimator horus
+        gives 0 "$PLIMSOLL" "$verb" "$model" --estimator horus
         says out 'no interval'
         if grep -q '?' out; then
             cat out
@@ -610,6 +611,7 @@ run_uses_what_is_built() {
     else
         nobody='setpriv --reuid 65534 --regid 65534 --clear-groups'
         $nobody test -x tree/run || skip "run_uses_what_is_built: root, and cannot be another user here"
+        # shellcheck disable=SC2086 # a command and its words
         gives 0 $nobody tree/run gpus
     fi
     chmod 755 tree/build

@@ -50,6 +50,7 @@ each_has_rows() {
     done
 }
 
+# shellcheck disable=SC2013 # names without blanks
 for name in $(grep -v '^#' "$table" | cut -f1 | sort -u); do
     case=config_$(basename "$name" .json | tr -c 'a-zA-Z0-9\n' _)
     eval "$case() { config; }"

@@ -58,7 +58,9 @@ END
 }
 
 manual_is_well_formed() {
-    command -v man >/dev/null && command -v groff >/dev/null || skip "manual_is_well_formed: no man and groff here"
+    if ! command -v man >/dev/null || ! command -v groff >/dev/null; then
+        skip "manual_is_well_formed: no man and groff here"
+    fi
     gives 0 man --warnings -l "$ROOT/docs/man/plimsoll.1"
     silent err
 }

@@ -29,7 +29,7 @@ wrong_includes() { # FOLDER ALLOWED...
                 for one in "$@"; do
                     case $name in "$one" | "$one"/*) wrong=no ;; esac
                 done
-                [ $wrong = no ] || echo "$file: $include"
+                [ "$wrong" = no ] || echo "$file: $include"
             done
     done
 }

@@ -14,12 +14,13 @@ everything_is_installed() {
         share/fish/vendor_completions.d/plimsoll.fish; do
         [ -f "$prefix/$path" ] || { echo "no $path"; false; }
     done
-    lab=
+    lab=''
     if [ -f "$BUILD/libplimsoll-lab.so" ]; then
         lab="libplimsoll-lab.so libplimsoll-lab.a plimsoll-lab.pc lab.h"
     fi
+    # shellcheck disable=SC2086 # names
     for name in libplimsoll.so libplimsoll.a plimsoll.pc $lab; do
-        [ -n "$(find "$prefix" -name $name)" ] || { echo "no $name"; false; }
+        [ -n "$(find "$prefix" -name "$name")" ] || { echo "no $name"; false; }
     done
 }
 

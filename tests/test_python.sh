@@ -8,7 +8,7 @@ command -v "$python" >/dev/null || { echo "SKIP python: no $python"; exit 0; }
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || { echo "SKIP python: $python is older than 3.9"; exit 0; }
 PYTHONPATH=$ROOT/python PYTHONDONTWRITEBYTECODE=1 PLIMSOLL_LIBRARY=$BUILD
 export PYTHONPATH PYTHONDONTWRITEBYTECODE PLIMSOLL_LIBRARY
-preload= sanitized=
+preload='' sanitized=''
 if grep -q __asan_init "$BUILD/libplimsoll.so"; then
     # A sanitized library wants its run-time first in the process; Python's own leaks are not ours.
     sanitized=yes

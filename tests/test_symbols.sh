@@ -22,22 +22,22 @@ exported() { # MAP
 
 maps_list_the_headers() {
     for map in plimsoll lab; do
-        declared $map >declared
-        listed $map '_0.1$' >listed
-        [ "$(wc -l <declared)" -gt 10 ]
-        diff declared listed
+        declared "$map" >in_header
+        listed "$map" '_0.1$' >in_map
+        [ "$(wc -l <in_header)" -gt 10 ]
+        diff in_header in_map
     done
 }
 
 libraries_export_the_maps() {
     command -v nm >/dev/null || skip "libraries_export_the_maps: no nm"
-    { listed plimsoll '_0.1$'; listed plimsoll '_PRIVATE$'; } | sort -u >listed
-    exported plimsoll >exported
-    diff listed exported
+    { listed plimsoll '_0.1$'; listed plimsoll '_PRIVATE$'; } | sort -u >in_map
+    exported plimsoll >in_library
+    diff in_map in_library
     with_lab || return 0
-    listed lab '_0.1$' >listed
-    exported lab >exported
-    diff listed exported
+    listed lab '_0.1$' >in_map
+    exported lab >in_library
+    diff in_map in_library
 }
 
 # Lent is what the laboratory uses: neither more nor less.

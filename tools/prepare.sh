@@ -1,8 +1,10 @@
+# shellcheck shell=sh disable=SC2034,SC2154 # names that the one who sources it uses and sets
 # Sourced by ./run and ./test: the Debian packages the build needs, and the build itself.
 # Expects $root, the folder of the sources. Talks on stderr only.
 
 packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev liblzma-dev libopenblas0 libxgboost-dev"
-test_packages="xz-utils" # what the tests need besides
+# What the tests need besides.
+test_packages="xz-utils clang clang-format shellcheck"
 
 # Installs what is missing when root; else says what to install and ends with 4.
 prepare_packages() {
@@ -56,7 +58,9 @@ prepared() {
     return 0
 }
 
-# prepare_build FOLDER [meson options]: configured once, then built; quiet unless it fails.
+# prepare_build FOLDER [meson options]: configured once, then built; quiet unless it fails. $targets: what
+# is built of it; empty: all.
+targets=
 prepare_build() {
     folder=$root/$1
     shift
@@ -75,7 +79,8 @@ prepare_build() {
         fi
     fi
     [ -f "$folder/.built" ] || echo "plimsoll: building ${folder#"$root"/}" >&2
-    if ! ninja -C "$folder" >"$log" 2>&1 </dev/null; then
+    # shellcheck disable=SC2086 # targets are words
+    if ! ninja -C "$folder" $targets >"$log" 2>&1 </dev/null; then
         cat "$log" >&2
         rm -f "$log"
         echo "plimsoll: the build in $folder failed" >&2
