@@ -9,6 +9,7 @@
 
 #include "comparison.h"
 #include "core/number.h"
+#include "output.h"
 #include "svg.h"
 
 enum { WIDTH = 980, TOP = 96, ROW = 40, BAR = 13, RIGHT = 90, BOTTOM = 56, TOO_WIDE = 20 };
@@ -122,8 +123,10 @@ static void draw_legend(FILE *out, const scale *s, const comparison *c) {
 }
 
 int bars_write(const comparison *c, const char *path) {
-    FILE *out = fopen(path, "w");
-    if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
+    output file;
+    int code = 0;
+    FILE *out = output_open(&file, path, &code);
+    if (!out) return code;
     scale s = scale_of(c);
     double bottom = TOP + ROW * (double)c->ran;
     bool stars = false;
@@ -149,5 +152,5 @@ int bars_write(const comparison *c, const char *path) {
         svg_text(out, 24, bottom + 42, 12, SVG_START, SVG_FAINT, false,
                  "* may have learnt from these very jobs: proves nothing");
     svg_end(out);
-    return svg_close(out, path);
+    return output_close(&file);
 }

@@ -1,9 +1,8 @@
 /* convert: the graph that a model file was understood as, in plimsoll's own JSON. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "output.h"
 #include "text.h"
 #include "verbs.h"
 
@@ -18,10 +17,12 @@ int verb_convert(const request *r) {
     if (code == 0 && !r->out) {
         fwrite(text, 1, size, stdout);
     } else if (code == 0) {
-        FILE *out = fopen(r->out, "w");
-        bool good = out && fwrite(text, 1, size, out) == size;
-        if (out && fclose(out) != 0) good = false;
-        if (!good) code = complain(PL_INPUT, "%s: %s", r->out, strerror(errno));
+        output file;
+        FILE *out = output_open(&file, r->out, &code);
+        if (out) {
+            fwrite(text, 1, size, out);
+            code = output_close(&file);
+        }
     }
     free(text);
     pl_model_close(&model);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/number.h"
+#include "output.h"
 #include "svg.h"
 #include "text.h"
 
@@ -168,8 +169,10 @@ static bool draw_losses(FILE *out, const frame *f, const curve *c,
 }
 
 int curve_write(const curve *c, const char *path, const char *estimator) {
-    FILE *out = fopen(path, "w");
-    if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
+    output file;
+    int code = 0;
+    FILE *out = output_open(&file, path, &code);
+    if (!out) return code;
     frame f = frame_of(c);
     const pl_train_point *best = curve_best(c);
     char text[160];
@@ -204,5 +207,5 @@ int curve_write(const curve *c, const char *path, const char *estimator) {
     if (f.logarithmic)
         svg_text(out, WIDTH - RIGHT, 60, 12, SVG_END, SVG_FAINT, false, "logarithmic axis");
     svg_end(out);
-    return svg_close(out, path);
+    return output_close(&file);
 }

@@ -61,18 +61,9 @@ static bool needs_no_graph(const pl_estimator_info *info) {
     return !info->needs_graph;
 }
 
-static int check_ending(const char *option, const char *path, const char *ending) {
-    if (!path || text_ends(path, ending)) return 0;
-    return complain(PL_USAGE, "--%s: %s does not end in %s", option, path, ending);
-}
-
 /* What can be told to be wrong before anything is read. */
 static int check_request(const comparison *c, const request *r) {
     char list[1024];
-    int code = check_ending("scatter", r->scatter, ".svg");
-    if (code == 0) code = check_ending("bars", r->bars, ".svg");
-    if (code == 0) code = check_ending("report", r->report, ".md");
-    if (code) return code;
     if (r->split != PL_SPLIT_NONE && r->job.weights)
         return complain(PL_USAGE,
                         "--split trains anew, --model brings what was trained: one of them");

@@ -251,9 +251,7 @@ int verb_explain(const request *r) {
     job.want_timeline = r->timeline != NULL;
     job.want_alive = !r->time;
     job.want_times = r->time || r->times;
-    int code = timeline_check(r->timeline);
-    if (code == 0) code = times_check(r->times);
-    if (code == 0) code = open_model(&model, r);
+    int code = open_model(&model, r);
     if (code == 0) code = simulate(&report, model, r, &job);
     if (code == 0 && !r->time && !report->alive && !has_breakdown(report))
         code = complain(

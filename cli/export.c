@@ -10,6 +10,7 @@
 #include "comparison.h"
 #include "core/number.h"
 #include "json.h"
+#include "output.h"
 
 /* ---- JSON ---- */
 
@@ -247,8 +248,10 @@ static void csv_trial(FILE *out, const char *estimator, const char *target, cons
 }
 
 int comparison_csv(const comparison *c, const char *path) {
-    FILE *out = fopen(path, "w");
-    if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
+    output file;
+    int code = 0;
+    FILE *out = output_open(&file, path, &code);
+    if (!out) return code;
     fputs(
         "estimator,id,model,family,source,precision,optimizer,graph,status,fold,measured,predicted,"
         "predicted_low,predicted_high,"
@@ -259,7 +262,5 @@ int comparison_csv(const comparison *c, const char *path) {
     for (size_t i = 0; i < c->ran; i++)
         for (size_t k = 0; k < c->list[i].evaluation->count; k++)
             csv_trial(out, c->list[i].info->name, c->target, &c->list[i].evaluation->trials[k]);
-    bool failed = ferror(out) != 0;
-    if (fclose(out) != 0) failed = true;
-    return failed ? complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno)) : 0;
+    return output_close(&file);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "output.h"
 #include "svg.h"
 #include "sweep.h"
 #include "text.h"
@@ -55,8 +56,10 @@ static void draw_legend(FILE *out, const sweep_grid *g, double y) {
 }
 
 int heatmap_write(const char *path, const sweep_grid *g) {
-    FILE *out = fopen(path, "w");
-    if (!out) return complain(PL_INPUT, "%s: %s", path, strerror(errno));
+    output file;
+    int code = 0;
+    FILE *out = output_open(&file, path, &code);
+    if (!out) return code;
     double wide = LEFT + (double)g->seqs.count * CELL_WIDE + RIGHT,
            high = TOP + (double)g->batches.count * CELL_HIGH + BOTTOM;
     if (wide < 460) wide = 460;
@@ -80,5 +83,5 @@ int heatmap_write(const char *path, const sweep_grid *g) {
     }
     draw_legend(out, g, high - BOTTOM + 18);
     svg_end(out);
-    return svg_close(out, path);
+    return output_close(&file);
 }

@@ -3,11 +3,13 @@
  * Results go to stdout, talk to stderr. Exit codes: 0 done, 2 wrong usage, 3 an input that cannot
  * be read, 4 something missing on the machine, 10 does not fit. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "help.h"
 #include "options.h"
+#include "output.h"
 #include "text.h"
 #include "verbs.h"
 
@@ -43,6 +45,7 @@ static bool wants_generated(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     text_start();
+    signal(SIGXFSZ, SIG_IGN); /* too large a file is an error of writing, not the end */
 #if PLIMSOLL_LAB
     pl_lab_register();
 #endif
@@ -57,7 +60,8 @@ int main(int argc, char **argv) {
             help_print(stdout, r.verb);
         else if (code == 0 && r.version)
             printf("plimsoll %s\n", pl_version());
-        else if (code == 0 && (code = use_weights(&r, &weights)) == 0)
+        else if (code == 0 && (code = outputs_check(&r)) == 0 &&
+                 (code = use_weights(&r, &weights)) == 0)
             code = verbs[r.verb](&r);
         pl_weights_close(&weights);
     }

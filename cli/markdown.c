@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "comparison.h"
+#include "output.h"
 
 /* "dir/name.md" and "-bars.svg" to "dir/name-bars.svg"; malloc'ed. */
 static char *beside(const char *path, const char *ending) {
@@ -147,15 +148,11 @@ int comparison_markdown(const comparison *c, const char *path) {
     char *bars = beside(path, "-bars.svg"), *scatter = beside(path, "-scatter.svg");
     int code = bars_write(c, bars);
     if (code == 0) code = scatter_write(c, scatter);
-    FILE *out = code == 0 ? fopen(path, "w") : NULL;
-    if (code == 0 && !out)
-        code = complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
+    output file;
+    FILE *out = code == 0 ? output_open(&file, path, &code) : NULL;
     if (out) {
         put_report(out, c, bars, scatter);
-        bool failed = ferror(out) != 0;
-        if (fclose(out) != 0) failed = true;
-        if (failed)
-            code = complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
+        code = output_close(&file);
     }
     free(bars);
     free(scatter);

@@ -10,6 +10,7 @@
 
 #include "comparison.h"
 #include "core/number.h"
+#include "output.h"
 #include "svg.h"
 
 enum { MOST_FAMILIES = 8, LEGEND = 190, MARGIN = 24, BEYOND = 2 };
@@ -246,8 +247,10 @@ static layout layout_of(const comparison *c, const panel *range) {
 }
 
 int scatter_write(const comparison *c, const char *path) {
-    FILE *out = fopen(path, "w");
-    if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
+    output file;
+    int code = 0;
+    FILE *out = output_open(&file, path, &code);
+    if (!out) return code;
     panel p = {0};
     families f = {.count = 0};
     char text[160];
@@ -279,5 +282,5 @@ int scatter_write(const comparison *c, const char *path) {
     }
     draw_legend(out, c, &f, p.clipped, jobs, l.wide * (double)l.columns + 5, l.from + l.top + 16);
     svg_end(out);
-    return svg_close(out, path);
+    return output_close(&file);
 }

@@ -87,9 +87,3 @@ int64_t svg_step(int64_t range, int ticks) {
     while (step < INT64_MAX / 4 && range / step > ticks) step *= 2;
     return step;
 }
-
-int svg_close(FILE *out, const char *path) {
-    bool failed = ferror(out) != 0;
-    if (fclose(out) != 0) failed = true;
-    return failed ? complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno)) : 0;
-}

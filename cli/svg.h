@@ -31,7 +31,5 @@ double svg_text_width(const char *text, double size);
 /* Least round step (1, 2, 4, 8, ... of a binary unit) that cuts `range` bytes into at most `ticks`.
  */
 int64_t svg_step(int64_t range, int ticks);
-/* Ends a picture's file; 0, or complains and returns an exit code. */
-int svg_close(FILE *out, const char *path);
 
 #endif

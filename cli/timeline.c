@@ -14,14 +14,10 @@
 #include <string.h>
 
 #include "core/number.h"
+#include "output.h"
 #include "svg.h"
 #include "text.h"
 #include "verbs.h"
-
-int timeline_check(const char *path) {
-    if (!path || text_ends(path, ".svg") || text_ends(path, ".csv")) return 0;
-    return complain(PL_USAGE, "--timeline: %s ends neither in .svg nor in .csv", path);
-}
 
 /* ---- numbers ---- */
 
@@ -337,11 +333,13 @@ int timeline_write(const char *path, const pl_report *report, const pl_model_inf
     if (!report->timeline || report->timeline_count == 0)
         return complain(PL_USAGE, "--timeline: estimator %s has no timeline; these have: %s",
                         report->estimator, simulating_names());
-    FILE *out = fopen(path, "w");
-    if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
+    output file;
+    int code = 0;
+    FILE *out = output_open(&file, path, &code);
+    if (!out) return code;
     if (text_ends(path, ".csv"))
         write_csv(out, report);
     else
         write_svg(out, report, model);
-    return svg_close(out, path);
+    return output_close(&file);
 }

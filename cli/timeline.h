@@ -4,9 +4,7 @@
 
 #include <plimsoll/plimsoll.h>
 
-/* The file's ending says which. Both return 0, or an exit code after complaining; check takes NULL.
- */
-int timeline_check(const char *path);
+/* The file's ending says which. 0, or an exit code after complaining. */
 int timeline_write(const char *path, const pl_report *report, const pl_model_info *model);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "core/number.h"
 #include "modules.h"
+#include "output.h"
 #include "svg.h"
 #include "text.h"
 #include "verbs.h"
@@ -297,20 +298,17 @@ static int no_times(const char *option, const pl_report *report) {
                     has_breakdown(report) ? "" : simulating_names());
 }
 
-int times_check(const char *path) {
-    if (!path || text_ends(path, ".svg") || text_ends(path, ".csv")) return 0;
-    return complain(PL_USAGE, "--times: %s ends neither in .svg nor in .csv", path);
-}
-
 int times_write(const char *path, const pl_report *report, const pl_model_info *info) {
     if (!report->times || report->time_count == 0) return no_times("--times", report);
-    FILE *out = fopen(path, "w");
-    if (!out) return complain(PL_MISSING, "%s: could not be written: %s", path, strerror(errno));
+    output file;
+    int code = 0;
+    FILE *out = output_open(&file, path, &code);
+    if (!out) return code;
     if (text_ends(path, ".csv"))
         write_csv(out, report);
     else
         icicle_draw(out, report, info);
-    return svg_close(out, path);
+    return output_close(&file);
 }
 
 int times_print(const request *r, const pl_model *model, pl_report *report, const pl_job *job) {

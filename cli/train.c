@@ -35,8 +35,6 @@ static int check_request(const request *r, const pl_estimator_info **info) {
              slash ? r->out : ".");
     if (access(folder, W_OK) != 0)
         return complain(PL_MISSING, "--out: cannot write to %s: %s", folder, strerror(errno));
-    if (r->curve && !text_ends(r->curve, ".svg"))
-        return complain(PL_USAGE, "--curve: %s does not end in .svg", r->curve);
     if ((*info)->needs_graph && !r->graphs.count && !r->described)
         return complain(PL_USAGE, "train: %s needs --graphs DIR, the folder of the jobs' graphs",
                         r->file);

@@ -17,7 +17,6 @@ int verb_estimators(const request *r);
 int verb_gpus(const request *r);
 
 /* explain --time, of a report with times; and its picture or numbers. */
-int times_check(const char *path);
 int times_write(const char *path, const pl_report *report, const pl_model_info *info);
 int times_print(const request *r, const pl_model *model, pl_report *report, const pl_job *job);
 

@@ -6,20 +6,19 @@
  * The checksum tells damage, not malice; everything behind it is checked again. What is read stays
  * where it is: texts, classes and trees are pointers into the bytes (a big-endian machine copies
  * what is wider than a byte). Left out: reading version 1, which was another order of the same. */
-#define _XOPEN_SOURCE 700 /* realpath */
 #include "core/file.h"
 #include "core/utf8.h"
 #include "learn/trained.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
+
+#include "core/replace.h"
 
 /* HEADER: magic, version and checksum; SIZE: the bytes behind it, in 8. HEAD: all up to the arrays;
  * a part and the learner's own bytes begin at a multiple of ALIGN. */
@@ -344,61 +343,18 @@ pl_status pl_trained_open(pl_trained **out, const char *path, pl_error *err) {
 
 /* ---- saving ---- */
 
-/* The file behind `path` where there is one (a link stays a link), else a copy of path; malloc'ed.
- */
-static char *real_name(const char *path) {
-    char *name = realpath(path, NULL);
-    if (name || errno == ENOMEM) return name;
-    size_t size = strlen(path) + 1;
-    name = malloc(size);
-    if (name) memcpy(name, path, size);
-    return name;
-}
-
-/* Opens NAME.tmp-PID-n, a name that no other file has, and writes it into `name`. */
-static int open_beside(char *name, size_t size, const char *path) {
-    int fd = -1;
-    for (int n = 0; fd < 0 && n < 100; n++) {
-        snprintf(name, size, "%s.tmp-%ld-%d", path, (long)getpid(), n);
-        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno != EEXIST) break;
-    }
-    return fd;
-}
-
-static bool write_all(int fd, const unsigned char *bytes, size_t size) {
-    while (size > 0) {
-        ssize_t wrote = write(fd, bytes, size);
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) return false;
-        bytes += wrote;
-        size -= (size_t)wrote;
-    }
-    return true;
-}
-
-static pl_status replace(const char *path, const char *real, const pl_writer *w, pl_error *err) {
+static pl_status put(const char *path, const pl_writer *w, pl_error *err) {
     struct stat info;
-    if (stat(real, &info) == 0 && !S_ISREG(info.st_mode))
+    pl_replace file;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return pl_fail(err, PL_USAGE, path, -1, "cannot write: a plain file is expected here");
-    size_t size = strlen(real) + 48;
-    char *name = malloc(size);
-    if (!name) return pl_fail(err, PL_MISSING, path, -1, "out of memory");
-    int fd = open_beside(name, size, real);
-    bool written = fd >= 0 && write_all(fd, w->bytes, w->size) && fsync(fd) == 0;
-    int reason = errno;
-    if (fd >= 0 && close(fd) != 0 && written) {
-        written = false;
-        reason = errno;
+    bool written = pl_replace_open(&file, path);
+    if (written) {
+        fwrite(w->bytes, 1, w->size, file.out);
+        written = pl_replace_close(&file, true); /* which says what went wrong before, too */
     }
-    if (written && rename(name, real) != 0) {
-        written = false;
-        reason = errno;
-    }
-    if (!written && fd >= 0) unlink(name);
-    free(name);
     return written ? PL_OK
-                   : pl_fail(err, PL_MISSING, path, -1, "cannot write: %s", strerror(reason));
+                   : pl_fail(err, PL_MISSING, path, -1, "cannot write: %s", strerror(errno));
 }
 
 /* Appends the part, and reads it back from there. */
@@ -422,11 +378,7 @@ pl_status pl_trained_save(pl_trained *const *parts, size_t count, const char *pa
     pl_status status = PL_OK;
     for (size_t i = 0; status == PL_OK && i < count; i++)
         status = write_checked(parts[i], &w, path, err);
-    char *real = status == PL_OK ? real_name(path) : NULL;
-    if (status == PL_OK)
-        status = real ? replace(path, real, &w, err)
-                      : pl_fail(err, PL_MISSING, path, -1, "out of memory");
-    free(real);
+    if (status == PL_OK) status = put(path, &w, err);
     free(w.bytes);
     return status;
 }
