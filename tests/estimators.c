@@ -617,18 +617,18 @@ static void what_does_not_learn_ignores_the_split(void) {
     pl_evaluate_settings settings = asking("horus", PL_SPLIT_NONE);
     pl_evaluation *plain = evaluate(jobs, &settings);
     settings = asking("horus", PL_SPLIT_MODEL);
-    pl_evaluation *parted = evaluate(jobs, &settings);
-    if (plain && parted) {
-        CHECK_INT(parted->split, PL_SPLIT_NONE);
-        CHECK(parted->folds == 0 && !parted->seen && isnan(parted->train_s));
+    pl_evaluation *split = evaluate(jobs, &settings);
+    if (plain && split) {
+        CHECK_INT(split->split, PL_SPLIT_NONE);
+        CHECK(split->folds == 0 && !split->seen && isnan(split->train_s));
         for (size_t i = 0; i < plain->count; i++) {
             CHECK_INT(plain->trials[i].status, PL_OK); /* with and without a graph */
-            CHECK_INT(plain->trials[i].peak_bytes, parted->trials[i].peak_bytes);
-            CHECK_INT(parted->trials[i].fold, -1);
+            CHECK_INT(plain->trials[i].peak_bytes, split->trials[i].peak_bytes);
+            CHECK_INT(split->trials[i].fold, -1);
         }
     }
     pl_evaluation_close(&plain);
-    pl_evaluation_close(&parted);
+    pl_evaluation_close(&split);
 }
 
 static void jobs_without_a_graph(void) {

@@ -160,16 +160,16 @@ static void failures_say_what_to_do(void) {
     size_t few[] = {0, 1, 2};
     pl_train_settings settings;
     pl_train_settings_default(&settings);
-    pl_lesson lesson = {.estimator = pl_estimator_named("hybrid"),
+    pl_training_set set = {.estimator = pl_estimator_named("hybrid"),
                         .jobs = jobs,
                         .rows = few,
                         .count = 3,
                         .settings = &settings};
     pl_weights *weights = NULL;
-    CHECK_INT(pl_hybrid_learn(&weights, &lesson, &err), PL_INPUT);
+    CHECK_INT(pl_hybrid_learn(&weights, &set, &err), PL_INPUT);
     CHECK(!weights && strstr(err.message, "or more") != NULL);
-    lesson.target = "flops";
-    CHECK_INT(pl_hybrid_learn(&weights, &lesson, &err), PL_USAGE);
+    set.target = "flops";
+    CHECK_INT(pl_hybrid_learn(&weights, &set, &err), PL_USAGE);
     pl_jobs_close(&jobs);
 }
 

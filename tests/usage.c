@@ -57,8 +57,8 @@ static pl_weights *learn(const pl_jobs *jobs) {
     return weights;
 }
 
-/* Jobs whose counters were not measured teach step time alone. */
-static void unmeasured_counters_teach_nothing(void) {
+/* Jobs whose counters were not measured train step time alone. */
+static void unmeasured_counters_are_not_learnt(void) {
     pl_jobs *jobs = open_jobs();
     if (!jobs) return;
     pl_weights *weights = learn(jobs);
@@ -141,7 +141,7 @@ int main(int count, char **args) {
     if (count < 3) return 2;
     jobs_path = args[1];
     traces = args[2];
-    RUN(unmeasured_counters_teach_nothing);
+    RUN(unmeasured_counters_are_not_learnt);
     RUN(the_same_twice);
     RUN(traces_have_steps);
     RUN(others_do_not_know);

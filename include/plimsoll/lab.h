@@ -54,9 +54,9 @@ size_t pl_jobs_without_layers(const pl_jobs *jobs);
 int64_t pl_jobs_bin_bytes(const pl_jobs *jobs);
 void pl_jobs_close(pl_jobs **jobs);
 
-/* How jobs are parted into those learnt from and those predicted. */
+/* How jobs are split into those learnt from and those predicted. */
 typedef enum pl_split {
-    PL_SPLIT_NONE,   /* learnt from all, or weights that are there: no parting */
+    PL_SPLIT_NONE,   /* learnt from all, or weights that are there: no split */
     PL_SPLIT_ROW,    /* by row, whatever its model; with bins, each fold has its share of each */
     PL_SPLIT_MODEL,  /* all jobs of a model on one side */
     PL_SPLIT_FAMILY, /* all jobs of a family (mlp, cnn, ...) on one side: a fold a family */

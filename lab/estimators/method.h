@@ -6,7 +6,7 @@
 #include "lab/learn/learners.h"
 #include "lend.h"
 
-struct pl_lesson; /* lab/train/learned.h */
+struct pl_training_set; /* lab/train/learned.h */
 
 /* What learns, from what, and how. */
 typedef struct pl_method {
@@ -20,7 +20,7 @@ typedef struct pl_method {
     bool refit;          /* train on all jobs after that; for learners that do not stop early */
     bool compute;        /* learns floating-point operations too, where they were measured */
     /* Its own way to learn; NULL: that of learned.c. */
-    pl_status (*learn)(pl_weights **out, const struct pl_lesson *lesson, pl_error *err);
+    pl_status (*learn)(pl_weights **out, const struct pl_training_set *set, pl_error *err);
 } pl_method;
 
 /* NULL: it does not learn. */

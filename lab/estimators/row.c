@@ -8,7 +8,7 @@
 
 /* The job as estimators that look at counts see it. false: out of memory. */
 static bool profile_of(pl_profile *out, const pl_model *model, const pl_graph *g, const pl_job *job,
-                      int64_t batch, int64_t seq, pl_arena *arena) {
+                       int64_t batch, int64_t seq, pl_arena *arena) {
     const pl_trace *t = model->trace;
     const pl_summary *s = model->summary;
     if (!t && !s) return pl_profile_of_graph(out, g, job, batch, seq, arena);
@@ -54,7 +54,7 @@ pl_status pl_learned_prepare(pl_subject *subject, const pl_weights *weights, int
                              int64_t seq, pl_arena *arena, pl_error *err) {
     if (!pl_weights_part(weights, "memory"))
         return pl_fail(err, PL_USAGE, "--model", -1,
-                       "these weights learnt %s, not memory: there is no peak to tell",
+                       "these weights learnt %s, not memory: there is no peak to report",
                        weights->info.target);
     return pl_profile_prepare(subject, weights, batch, seq, arena, err);
 }
@@ -95,4 +95,3 @@ pl_status pl_learned_check(const pl_trained *part, const char *path, pl_error *e
     return check_names(part->channels, part->channel_count, pl_channel_names(),
                        method->steps ? pl_channel_count() : 0, path, err);
 }
-

@@ -6,27 +6,27 @@
 #include "lab/train/hybrid_learn.h"
 
 #define ROWS(X)                                                                                    \
-    X(bigru_transformer)                                                                             \
-    X(bigru_transformer_light)                                                                       \
-    X(transformer_only)                                                                              \
-    X(bigru_only)                                                                                    \
-    X(transformer_bigru)                                                                             \
-    X(decision_tree)                                                                                 \
-    X(random_forest)                                                                                 \
-    X(adaboost)                                                                                      \
-    X(xgboost)                                                                                       \
-    X(extra_trees)                                                                                   \
-    X(catboost)                                                                                      \
-    X(lightgbm)                                                                                      \
-    X(lightgbm_library)                                                                              \
-    X(gpumemnet_mlp)                                                                                 \
-    X(gpumemnet_transformer)                                                                         \
-    X(gpumemnet_regression)                                                                          \
-    X(horus)                                                                                         \
-    X(dnnmem)                                                                                        \
-    X(llmem)                                                                                         \
-    X(zero)                                                                                          \
-    X(accelerate)                                                                                    \
+    X(bigru_transformer)                                                                           \
+    X(bigru_transformer_light)                                                                     \
+    X(transformer_only)                                                                            \
+    X(bigru_only)                                                                                  \
+    X(transformer_bigru)                                                                           \
+    X(decision_tree)                                                                               \
+    X(random_forest)                                                                               \
+    X(adaboost)                                                                                    \
+    X(xgboost)                                                                                     \
+    X(extra_trees)                                                                                 \
+    X(catboost)                                                                                    \
+    X(lightgbm)                                                                                    \
+    X(lightgbm_library)                                                                            \
+    X(gpumemnet_mlp)                                                                               \
+    X(gpumemnet_transformer)                                                                       \
+    X(gpumemnet_regression)                                                                        \
+    X(horus)                                                                                       \
+    X(dnnmem)                                                                                      \
+    X(llmem)                                                                                       \
+    X(zero)                                                                                        \
+    X(accelerate)                                                                                  \
     X(faketensor)
 
 #define X(name) extern const pl_estimator pl_estimator_##name;

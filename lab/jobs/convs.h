@@ -1,4 +1,4 @@
-/* convs: measured convolutions, what a workspace forest is taught from. */
+/* convs: measured convolutions, what a workspace forest is trained from. */
 #ifndef PL_LAB_CONVS_H
 #define PL_LAB_CONVS_H
 

@@ -37,22 +37,22 @@ static pl_status no_memory(pl_error *err) {
 
 /* ---- threads ---- */
 
-typedef struct crew {
+typedef struct workers {
     atomic_size_t next;
     size_t count;
     void (*work)(void *context, size_t i);
     void *context;
-} crew;
+} workers;
 
 static void *work_on(void *shared) {
-    crew *c = shared;
+    workers *c = shared;
     for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;) c->work(c->context, i);
     return NULL;
 }
 
 /* The calling thread works too, so that it goes on where no other can be started. */
 void pl_jobs_each(size_t count, int threads, void (*work)(void *context, size_t i), void *context) {
-    crew c = {.count = count, .work = work, .context = context};
+    workers c = {.count = count, .work = work, .context = context};
     long cores = threads > 0 ? threads : sysconf(_SC_NPROCESSORS_ONLN);
     size_t wanted = cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS : (size_t)cores;
     pthread_t others[MOST_THREADS];
@@ -126,7 +126,7 @@ static void choose_graph(const pl_jobs *jobs, pl_measured *item) {
 }
 
 /* Described, where that is wanted and can be; else by a graph. What is wrong with a description is
- * told where there is no graph either. */
+ * reported where there is no graph either. */
 static pl_status open_first(pl_model **out, const pl_jobs *jobs, pl_measured *item, pl_error *err) {
     if (jobs->described) { /* built for the sizes it ran with */
         item->described = true;

@@ -39,7 +39,8 @@ size_t pl_chain_room(const pl_chain *chain, const pl_extent *extent, bool traini
 
 /* x: [rows, channels] or [count, columns]; returns the outputs, [count, outputs], within the room.
  * The caller fills the pass up to `random`. */
-const float *pl_chain_forward(const pl_chain *chain, pl_net_pass *pass, const float *x, float *room);
+const float *pl_chain_forward(const pl_chain *chain, pl_net_pass *pass, const float *x,
+                              float *room);
 /* After a forward of the same pass and room, training: adds to the gradients. */
 void pl_chain_backward(const pl_chain *chain, pl_net_pass *pass, const float *x, const float *d_out,
                        float *room);

@@ -117,7 +117,8 @@ typedef struct pl_layer_kind {
     /* Floats that forward, or backward where training, works in. NULL: none. */
     size_t (*scratch)(const pl_layer *layer, const pl_extent *extent, bool training);
     /* x: [rows, in.width]; y: [rows, out.width], not x. */
-    void (*forward)(const pl_layer *layer, pl_net_pass *pass, const float *x, float *y, float *kept);
+    void (*forward)(const pl_layer *layer, pl_net_pass *pass, const float *x, float *y,
+                    float *kept);
     /* dx (NULL: not wanted) is written, gradients are added to. */
     void (*backward)(const pl_layer *layer, pl_net_pass *pass, const float *x, const float *y,
                      const float *dy, float *dx, float *kept);
@@ -136,7 +137,8 @@ static inline const float *pl_weights_of(const pl_layer *layer, const pl_net_pas
     const pl_net_tensor *t = &layer->tensors[tensor];
     return pass->weights + (pass->packed ? t->packed : t->plain);
 }
-static inline float *pl_gradients_of(const pl_layer *layer, const pl_net_pass *pass, size_t tensor) {
+static inline float *pl_gradients_of(const pl_layer *layer, const pl_net_pass *pass,
+                                     size_t tensor) {
     return pass->gradients + layer->tensors[tensor].plain;
 }
 
@@ -176,9 +178,9 @@ void pl_attention_backward(const pl_layer *layer, const pl_net_attention *a, pl_
 
 #define PL_LAYER_FUNCTIONS(name)                                                                   \
     const char *pl_##name##_shape(pl_layer *layer, size_t columns);                                \
-    void pl_##name##_forward(const pl_layer *layer, pl_net_pass *pass, const float *x, float *y,       \
+    void pl_##name##_forward(const pl_layer *layer, pl_net_pass *pass, const float *x, float *y,   \
                              float *kept);                                                         \
-    void pl_##name##_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,                \
+    void pl_##name##_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,            \
                               const float *y, const float *dy, float *dx, float *kept)
 #define PL_LAYER_SIZE(name, what)                                                                  \
     size_t pl_##name##_##what(const pl_layer *layer, const pl_extent *extent, bool training)

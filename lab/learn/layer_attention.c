@@ -59,8 +59,8 @@ static uint32_t head_key(const float *kept, size_t sample, size_t head, size_t h
 }
 
 /* Scores to shares; row r of a causal head sees the steps up to r. */
-static void shares(const pl_kernels *k, const pl_net_attention *a, float *p, size_t first, size_t rows,
-                   size_t steps, float scale) {
+static void shares(const pl_kernels *k, const pl_net_attention *a, float *p, size_t first,
+                   size_t rows, size_t steps, float scale) {
     for (size_t r = 0; r < rows; r++, p += steps) {
         size_t seen = a->causal ? first + r + 1 : steps;
         k->softmax(p, seen, scale);
@@ -159,9 +159,9 @@ void pl_attention_backward(const pl_layer *layer, const pl_net_attention *a, pl_
 static pl_net_attention attention_of(const pl_layer *layer) {
     size_t heads = (size_t)layer->args[0], key = (size_t)layer->args[1];
     return (pl_net_attention){.heads = heads,
-                          .key = key ? key : layer->in.width / heads,
-                          .dropout = (float)layer->args[2],
-                          .causal = layer->words & CAUSAL};
+                              .key = key ? key : layer->in.width / heads,
+                              .dropout = (float)layer->args[2],
+                              .causal = layer->words & CAUSAL};
 }
 
 const char *pl_layer_attention_shape(pl_layer *layer, size_t columns) {

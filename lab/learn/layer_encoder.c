@@ -19,10 +19,10 @@ enum { PRE = 1, GELU = 2, CAUSAL = 4 };                                  /* word
 static pl_net_attention attention_of(const pl_layer *layer) {
     size_t heads = (size_t)layer->args[0], key = (size_t)layer->args[3];
     return (pl_net_attention){.heads = heads,
-                          .key = key ? key : layer->in.width / heads,
-                          .first = ATTENTION,
-                          .dropout = (float)layer->args[2],
-                          .causal = layer->words & CAUSAL};
+                              .key = key ? key : layer->in.width / heads,
+                              .first = ATTENTION,
+                              .dropout = (float)layer->args[2],
+                              .causal = layer->words & CAUSAL};
 }
 
 const char *pl_layer_encoder_shape(pl_layer *layer, size_t columns) {
@@ -98,8 +98,8 @@ static void drop(const pl_layer *layer, pl_net_pass *pass, float *key, float *x,
     pass->products.kernels->drop(random, (float)layer->args[2], x, x, count);
 }
 
-static void drop_back(const pl_layer *layer, const pl_net_pass *pass, const float *key, const float *dy,
-                      float *dx, size_t count) {
+static void drop_back(const pl_layer *layer, const pl_net_pass *pass, const float *key,
+                      const float *dy, float *dx, size_t count) {
     if (layer->args[2] == 0) {
         if (dx != dy) memcpy(dx, dy, count * sizeof *dx);
         return;
@@ -110,8 +110,8 @@ static void drop_back(const pl_layer *layer, const pl_net_pass *pass, const floa
 }
 
 /* y = n + drop(linear2(drop(f(linear1(n))))), without "n +". */
-static void feed_forward(const pl_layer *layer, pl_net_pass *pass, const kept_parts *at, size_t rows,
-                         float *y) {
+static void feed_forward(const pl_layer *layer, pl_net_pass *pass, const kept_parts *at,
+                         size_t rows, float *y) {
     size_t inner = (size_t)layer->args[1];
     pl_linear_forward(layer, pass, LINEAR1, rows, at->n, at->before);
     pass->products.kernels->activate(function_of(layer), at->before, at->after, rows * inner);
@@ -143,8 +143,8 @@ void pl_layer_encoder_forward(const pl_layer *layer, pl_net_pass *pass, const fl
     pl_norm_forward(layer, pass, NORM2, rows, at.other, y, at.stats2);
 }
 
-void pl_layer_encoder_backward(const pl_layer *layer, pl_net_pass *pass, const float *x, const float *y,
-                               const float *dy, float *dx, float *kept) {
+void pl_layer_encoder_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,
+                               const float *y, const float *dy, float *dx, float *kept) {
     (void)y;
     const pl_kernels *k = pass->products.kernels;
     size_t rows = pass->batch->extent.rows, width = layer->in.width, count = rows * width;

@@ -19,8 +19,8 @@ void pl_layer_steps_forward(const pl_layer *layer, pl_net_pass *pass, const floa
     memcpy(y, x, pl_rows(layer->in, &pass->batch->extent) * layer->in.width * sizeof *y);
 }
 
-void pl_layer_steps_backward(const pl_layer *layer, pl_net_pass *pass, const float *x, const float *y,
-                             const float *dy, float *dx, float *kept) {
+void pl_layer_steps_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,
+                             const float *y, const float *dy, float *dx, float *kept) {
     (void)x, (void)y, (void)kept;
     if (dx) memcpy(dx, dy, pl_rows(layer->in, &pass->batch->extent) * layer->in.width * sizeof *dx);
 }
@@ -52,8 +52,8 @@ void pl_layer_tokens_forward(const pl_layer *layer, pl_net_pass *pass, const flo
     }
 }
 
-void pl_layer_tokens_backward(const pl_layer *layer, pl_net_pass *pass, const float *x, const float *y,
-                              const float *dy, float *dx, float *kept) {
+void pl_layer_tokens_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,
+                              const float *y, const float *dy, float *dx, float *kept) {
     (void)y, (void)kept;
     size_t width = layer->out.width, steps = layer->out.steps;
     const float *a = pl_weights_of(layer, pass, 0);
@@ -96,8 +96,8 @@ void pl_layer_append_forward(const pl_layer *layer, pl_net_pass *pass, const flo
     }
 }
 
-void pl_layer_append_backward(const pl_layer *layer, pl_net_pass *pass, const float *x, const float *y,
-                              const float *dy, float *dx, float *kept) {
+void pl_layer_append_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,
+                              const float *y, const float *dy, float *dx, float *kept) {
     (void)x, (void)y, (void)kept;
     size_t in = layer->in.width, out = layer->out.width;
     for (size_t r = 0; dx && r < pl_rows(layer->in, &pass->batch->extent); r++)

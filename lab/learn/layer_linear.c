@@ -50,8 +50,8 @@ void pl_layer_linear_forward(const pl_layer *layer, pl_net_pass *pass, const flo
     pl_linear_forward(layer, pass, 0, pl_rows(layer->in, &pass->batch->extent), x, y);
 }
 
-void pl_layer_linear_backward(const pl_layer *layer, pl_net_pass *pass, const float *x, const float *y,
-                              const float *dy, float *dx, float *kept) {
+void pl_layer_linear_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,
+                              const float *y, const float *dy, float *dx, float *kept) {
     (void)y, (void)kept;
     pl_linear_backward(layer, pass, 0, pl_rows(layer->in, &pass->batch->extent), x, dy, dx, false);
 }
@@ -103,8 +103,8 @@ void pl_layer_dropout_forward(const pl_layer *layer, pl_net_pass *pass, const fl
     pass->products.kernels->drop(key, (float)layer->args[0], x, y, numbers(layer, pass));
 }
 
-void pl_layer_dropout_backward(const pl_layer *layer, pl_net_pass *pass, const float *x, const float *y,
-                               const float *dy, float *dx, float *kept) {
+void pl_layer_dropout_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,
+                               const float *y, const float *dy, float *dx, float *kept) {
     (void)x, (void)y;
     uint32_t key;
     memcpy(&key, kept, sizeof key);

@@ -62,8 +62,8 @@ static void max_back(const float *x, const float *y, const float *dy, float *dx,
             }
 }
 
-void pl_layer_pool_backward(const pl_layer *layer, pl_net_pass *pass, const float *x, const float *y,
-                            const float *dy, float *dx, float *kept) {
+void pl_layer_pool_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,
+                            const float *y, const float *dy, float *dx, float *kept) {
     (void)kept;
     if (!dx) return;
     const pl_kernels *k = pass->products.kernels;
@@ -119,8 +119,8 @@ void pl_layer_flatten_forward(const pl_layer *layer, pl_net_pass *pass, const fl
     }
 }
 
-void pl_layer_flatten_backward(const pl_layer *layer, pl_net_pass *pass, const float *x, const float *y,
-                               const float *dy, float *dx, float *kept) {
+void pl_layer_flatten_backward(const pl_layer *layer, pl_net_pass *pass, const float *x,
+                               const float *y, const float *dy, float *dx, float *kept) {
     (void)x, (void)y, (void)kept;
     if (!dx) return;
     size_t in = layer->in.width, out = layer->out.width;

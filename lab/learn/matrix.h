@@ -19,7 +19,7 @@ enum { PL_PANEL_ROOM = 1024 * PL_PANEL }; /* floats of pl_products.room */
 typedef struct pl_products {
     const pl_kernels *kernels;
     const pl_openblas *blas; /* NULL: the kernels do all */
-    float *room;         /* [PL_PANEL_ROOM]; one for each thread */
+    float *room;             /* [PL_PANEL_ROOM]; one for each thread */
 } pl_products;
 
 /* Where a matrix lies: rows `row` floats apart; turned: its transpose is meant. */

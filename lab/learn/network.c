@@ -193,10 +193,10 @@ static void predict_chunk(const pl_network *n, const pl_samples *samples, const 
         const pl_chain *chain = &n->members[m];
         pl_network_gather(&w->gathered, chain, samples, index, count);
         pl_net_pass pass = {.products = {.kernels = pl_kernels_here()},
-                        .batch = &w->gathered.batch,
-                        .weights = n->weights[m],
-                        .packed = true,
-                        .states = pl_network_states(n, m)};
+                            .batch = &w->gathered.batch,
+                            .weights = n->weights[m],
+                            .packed = true,
+                            .states = pl_network_states(n, m)};
         const float *y = pl_chain_forward(chain, &pass, w->gathered.x, w->room);
         float share = 1.0f / (float)n->member_count;
         for (size_t i = 0; i < count; i++) {

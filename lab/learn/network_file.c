@@ -138,7 +138,8 @@ void pl_network_save(const pl_learned *learned, pl_writer *writer) {
 
 /* ---- load ---- */
 
-static bool read_tensor(pl_reader *reader, const pl_net_tensor *t, pl_network_store store, float *w) {
+static bool read_tensor(pl_reader *reader, const pl_net_tensor *t, pl_network_store store,
+                        float *w) {
     size_t size = t->rows * t->columns;
     if (store == PL_STORE_F16) {
         const unsigned char *bytes = pl_read_bytes(reader, size * 2);

@@ -174,12 +174,12 @@ static size_t slice(const lane *l, size_t *count) {
 static pl_net_pass pass_of(lane *l, bool training) {
     trainer *t = l->trainer;
     pl_net_pass pass = {.products = {.kernels = t->kernels, .blas = t->blas},
-                    .batch = &l->gathered.batch,
-                    .weights = training ? t->weights : t->judged,
-                    .states = t->states,
-                    .new_states = training ? t->states : NULL,
-                    .gradients = l->gradients,
-                    .training = training};
+                        .batch = &l->gathered.batch,
+                        .weights = training ? t->weights : t->judged,
+                        .states = t->states,
+                        .new_states = training ? t->states : NULL,
+                        .gradients = l->gradients,
+                        .training = training};
     if (training)
         pass.random = pl_random_seed(t->seed, t->stream + t->step * LANES_MOST + l->number);
     return pass;
@@ -267,7 +267,7 @@ static double learn_batch(trainer *t, uint32_t *index, size_t count, double epoc
 
 /* ---- validation ---- */
 
-static void judge(lane *l) {
+static void measure_loss(lane *l) {
     trainer *t = l->trainer;
     const pl_samples *s = t->valid;
     l->loss = 0;
@@ -287,7 +287,7 @@ static void judge(lane *l) {
 
 static double valid_loss(trainer *t) {
     if (!t->valid) return NAN;
-    all_lanes(t, judge);
+    all_lanes(t, measure_loss);
     double loss = 0, weight = 0;
     for (size_t i = 0; i < t->lane_count; i++) loss += t->lanes[i].loss;
     for (size_t i = 0; i < t->valid->count; i++) weight += (double)weight_of(&t->loss, t->valid, i);

@@ -141,15 +141,15 @@ static pl_status run_fold(evaluation *e, const uint32_t *fold, uint32_t number, 
     size_t learnt = 0, asked = 0;
     for (size_t i = 0; i < count; i++)
         if (fold[i] != number) scratch[learnt++] = rows[i];
-    pl_lesson lesson = {.estimator = e->estimator,
-                        .jobs = e->jobs,
-                        .rows = scratch,
-                        .count = learnt,
-                        .settings = &training,
-                        .target = e->target->name};
+    pl_training_set set = {.estimator = e->estimator,
+                           .jobs = e->jobs,
+                           .rows = scratch,
+                           .count = learnt,
+                           .settings = &training,
+                           .target = e->target->name};
     pl_weights *weights = NULL;
     int64_t begin = pl_now_us();
-    pl_status status = pl_learn(&weights, &lesson, err);
+    pl_status status = pl_learn(&weights, &set, err);
     e->open.train_s += (double)(pl_now_us() - begin) / 1e6;
     if (status != PL_OK) return status;
     move(e, e->before + FOLD);
@@ -270,7 +270,8 @@ static const char *remark_on(const evaluation *e) {
         return "hybrid was given no measured convolutions (data/h200/convs*.jsonl.xz among the "
                "jobs): "
                "its workspaces are sim's";
-    if (pl_method_of(e->estimator) && !e->estimator->info.needs_graph && pl_jobs_without_layers(e->jobs))
+    if (pl_method_of(e->estimator) && !e->estimator->info.needs_graph &&
+        pl_jobs_without_layers(e->jobs))
         return "of some jobs no layer is known, neither by a graph nor by their record: what is "
                "learnt "
                "from counts is asked about all but nothing there; give --graphs";
@@ -303,7 +304,8 @@ static pl_status check(const pl_evaluate_settings *settings, const pl_estimator 
                        settings->target, names);
     }
     /* Simulations know the operators, and so all of it; what learns knows what it can learn. */
-    bool compute = pl_method_of(*estimator) && pl_method_of(*estimator)->compute && (*target)->guess;
+    bool compute =
+        pl_method_of(*estimator) && pl_method_of(*estimator)->compute && (*target)->guess;
     if (strcmp((*target)->name, "memory") == 0 || compute ||
         (*estimator)->info.kind == PL_SIMULATION)
         return PL_OK;

@@ -1,12 +1,12 @@
 /* hybrid_learn: see hybrid_learn.h.
  *
- * Jobs are parted by model into folds. Those of a fold are simulated with a forest that saw neither
+ * Jobs are split by model into folds. Those of a fold are simulated with a forest that saw neither
  * their layers nor any near them, so that what is learnt of the interval is true of new models. Two
  * quantiles of log2(truth / peak) are learnt by gradient boosting; how far they fall short on the
  * folds that they did not see gives a margin a kind of job (conformalised quantile regression:
  * Romano, Patterson, Candès 2019; with folds as in cross-conformal prediction, Vovk 2015).
  *
- * A lesson that leaves jobs out (evaluate --split) is not to know them: what was measured of layers
+ * A training set that leaves jobs out (evaluate --split) is not to know them: what was measured of layers
  * that they have is not learnt from either.
  *
  * Left out: jobs that cannot be simulated, and amp-fp16 jobs whose optimizer never ran (the scaler
@@ -36,9 +36,9 @@ static pl_status no_memory(pl_error *err) {
 
 /* ---- jobs ---- */
 
-typedef struct pupil {
+typedef struct job_sample {
     const pl_measured *item;
-    bool taught;  /* of the lesson; else only its layers are looked at */
+    bool in_set;  /* it is learnt from; else only its layers are looked at */
     bool seen;    /* was simulated */
     bool skipped; /* amp-fp16 without a step of its optimizer */
     pl_observation observation;
@@ -46,26 +46,26 @@ typedef struct pupil {
     uint32_t fold;
     pl_conv_layer *layers;
     size_t layer_count;
-} pupil;
+} job_sample;
 
-typedef struct school {
-    const pl_lesson *lesson;
-    pupil *pupils; /* [count] */
+typedef struct job_samples {
+    const pl_training_set *training_set;
+    job_sample *samples; /* [count] */
     size_t count;
     const pl_weights *forest; /* NULL: the device's own trees */
-    uint32_t fold;            /* whose pupils are simulated; ALL: everyone */
+    uint32_t fold;            /* whose samples are simulated; ALL: everyone */
     pl_status status;         /* the first failure, under the lock, and why */
     pl_error why;
     pthread_mutex_t lock;
-} school;
+} job_samples;
 
-static void school_close(school *s) {
-    for (size_t i = 0; s->pupils && i < s->count; i++) free(s->pupils[i].layers);
-    free(s->pupils);
+static void samples_close(job_samples *s) {
+    for (size_t i = 0; s->samples && i < s->count; i++) free(s->samples[i].layers);
+    free(s->samples);
 }
 
-static bool learnt_from(const pupil *p) {
-    return p->taught && p->seen && !p->skipped && p->observation.kind != PL_EVIDENCE_NOT_COVERED;
+static bool learnt_from(const job_sample *p) {
+    return p->in_set && p->seen && !p->skipped && p->observation.kind != PL_EVIDENCE_NOT_COVERED;
 }
 
 /* The steps that were measured have no optimizer: at its peak, the allocated bytes lack most of
@@ -78,7 +78,7 @@ static bool lacks_optimizer(const pl_measured *item, const pl_report *report) {
 }
 
 /* A job that cannot be simulated is not seen; what fails is memory, or the forest. */
-static pl_status observe(pupil *p, const pl_subject *subject, const pl_weights *forest, bool first,
+static pl_status observe(job_sample *p, const pl_subject *subject, const pl_weights *forest, bool first,
                          pl_error *err) {
     pl_workspace_chooser *chooser = NULL;
     pl_report *report = pl_report_new(0);
@@ -102,15 +102,15 @@ static pl_status observe(pupil *p, const pl_subject *subject, const pl_weights *
     return status;
 }
 
-static void attend(void *context, size_t index) {
-    school *s = context;
-    pupil *p = &s->pupils[index];
+static void simulate_one(void *context, size_t index) {
+    job_samples *s = context;
+    job_sample *p = &s->samples[index];
     bool first = s->fold == ALL;
     /* Without convolutions nothing is other than the first time. */
-    if (!first && (!p->taught || !p->seen || p->fold != s->fold || p->layer_count == 0)) return;
+    if (!first && (!p->in_set || !p->seen || p->fold != s->fold || p->layer_count == 0)) return;
     pl_question q;
     pl_error why;
-    pl_status opened = pl_question_open(&q, s->lesson->jobs, p->item, true, &why);
+    pl_status opened = pl_question_open(&q, s->training_set->jobs, p->item, true, &why);
     pl_status status = opened == PL_MISSING ? opened : PL_OK;
     if (opened == PL_OK) status = observe(p, &q.subject, s->forest, first, &why);
     pl_question_close(&q);
@@ -122,58 +122,58 @@ static void attend(void *context, size_t index) {
     pthread_mutex_unlock(&s->lock);
 }
 
-static pl_status simulate(school *s, const pl_weights *forest, uint32_t fold, pl_error *err) {
+static pl_status simulate(job_samples *s, const pl_weights *forest, uint32_t fold, pl_error *err) {
     s->forest = forest;
     s->fold = fold;
     if (pthread_mutex_init(&s->lock, NULL) != 0) return no_memory(err);
-    pl_jobs_each(s->count, s->lesson->jobs->threads, attend, s);
+    pl_jobs_each(s->count, s->training_set->jobs->threads, simulate_one, s);
     pthread_mutex_destroy(&s->lock);
     if (s->status != PL_OK && err) *err = s->why;
     return s->status;
 }
 
-/* Every job that has a graph; those of the lesson dealt into folds. */
-static pl_status school_open(school *s, const pl_lesson *lesson, pl_error *err) {
-    const pl_jobs *jobs = lesson->jobs;
-    *s = (school){.lesson = lesson, .pupils = calloc(jobs->count + 1, sizeof *s->pupils)};
-    uint8_t *taught = calloc(jobs->count + 1, 1);
+/* Every job that has a graph; those of the training set dealt into folds. */
+static pl_status samples_open(job_samples *s, const pl_training_set *set, pl_error *err) {
+    const pl_jobs *jobs = set->jobs;
+    *s = (job_samples){.training_set = set, .samples = calloc(jobs->count + 1, sizeof *s->samples)};
+    uint8_t *in_set = calloc(jobs->count + 1, 1);
     uint32_t *groups = calloc(jobs->count + 1, sizeof *groups),
              *folds = calloc(jobs->count + 1, sizeof *folds);
-    pl_status status = s->pupils && taught && groups && folds ? PL_OK : no_memory(err);
+    pl_status status = s->samples && in_set && groups && folds ? PL_OK : no_memory(err);
     size_t count = 0;
-    for (size_t i = 0; status == PL_OK && i < lesson->count; i++) taught[lesson->rows[i]] = 1;
+    for (size_t i = 0; status == PL_OK && i < set->count; i++) in_set[set->rows[i]] = 1;
     for (size_t i = 0; status == PL_OK && i < jobs->count; i++) {
         const pl_measured *item = &jobs->items[i];
         if (item->graph_status != PL_OK || item->facts.measured_bytes <= 0) continue;
-        s->pupils[s->count++] = (pupil){.item = item, .taught = taught[i], .fold = ALL};
-        if (taught[i]) groups[count++] = item->model;
+        s->samples[s->count++] = (job_sample){.item = item, .in_set = in_set[i], .fold = ALL};
+        if (in_set[i]) groups[count++] = item->model;
     }
     if (status == PL_OK && count < LEAST)
         status =
             pl_fail(err, PL_INPUT, NULL, -1,
                     "%zu measured jobs with graphs; hybrid learns from %d or more", count, LEAST);
     if (status == PL_OK)
-        status = pl_folds_deal(folds, count, FOLDS, groups, NULL, lesson->settings->seed, err);
+        status = pl_folds_deal(folds, count, FOLDS, groups, NULL, set->settings->seed, err);
     for (size_t i = 0, k = 0; status == PL_OK && i < s->count; i++)
-        if (s->pupils[i].taught) s->pupils[i].fold = folds[k++];
-    free(taught);
+        if (s->samples[i].in_set) s->samples[i].fold = folds[k++];
+    free(in_set);
     free(groups);
     free(folds);
-    if (status != PL_OK) school_close(s);
+    if (status != PL_OK) samples_close(s);
     return status;
 }
 
 /* ---- workspaces ---- */
 
-/* The layers of the jobs that are not of the lesson, and of those in the fold; sorted. */
-static pl_conv_layer *apart_of(const school *s, uint32_t fold, size_t *count) {
+/* The layers of the jobs that are not of the set, and of those in the fold; sorted. */
+static pl_conv_layer *apart_of(const job_samples *s, uint32_t fold, size_t *count) {
     size_t room = 0;
     *count = 0;
-    for (size_t i = 0; i < s->count; i++) room += s->pupils[i].layer_count;
+    for (size_t i = 0; i < s->count; i++) room += s->samples[i].layer_count;
     pl_conv_layer *apart = calloc(room + 1, sizeof *apart);
     for (size_t i = 0; apart && i < s->count; i++) {
-        const pupil *p = &s->pupils[i];
-        if ((p->taught && p->fold != fold) || p->layer_count == 0) continue;
+        const job_sample *p = &s->samples[i];
+        if ((p->in_set && p->fold != fold) || p->layer_count == 0) continue;
         memcpy(apart + *count, p->layers, p->layer_count * sizeof *apart);
         *count += p->layer_count;
     }
@@ -181,30 +181,31 @@ static pl_conv_layer *apart_of(const school *s, uint32_t fold, size_t *count) {
     return apart;
 }
 
-static pl_trained_settings settings_of(const pl_lesson *lesson, const char *target,
+static pl_trained_settings settings_of(const pl_training_set *set, const char *target,
                                        const char *options) {
-    return (pl_trained_settings){.estimator = lesson->estimator->info.name,
+    return (pl_trained_settings){.estimator = set->estimator->info.name,
                                  .target = target,
-                                 .command = lesson->settings->command,
-                                 .data = lesson->jobs->data,
-                                 .learn = {.options = options, .seed = lesson->settings->seed}};
+                                 .command = set->settings->command,
+                                 .data = set->jobs->data,
+                                 .learn = {.options = options, .seed = set->settings->seed}};
 }
 
 /* A forest for new models, and for one fold: that has not seen its layers. ALL: has seen all. */
-static pl_status plant(pl_weights *weights, const school *s, uint32_t fold, pl_error *err) {
+static pl_status train_forest(pl_weights *weights, const job_samples *s, uint32_t fold,
+                              pl_error *err) {
     size_t count;
     pl_conv_layer *apart = apart_of(s, fold, &count);
     if (!apart) return no_memory(err);
-    pl_trained_settings settings = settings_of(s->lesson, "", "");
-    pl_status status =
-        pl_workspace_forest_train(weights, &s->lesson->jobs->convs, apart, count, &settings, err);
+    pl_trained_settings settings = settings_of(s->training_set, "", "");
+    pl_status status = pl_workspace_forest_train(weights, &s->training_set->jobs->convs, apart,
+                                                 count, &settings, err);
     free(apart);
     return status;
 }
 
-static pl_status simulate_apart(school *s, uint32_t fold, pl_error *err) {
+static pl_status simulate_apart(job_samples *s, uint32_t fold, pl_error *err) {
     pl_weights *forest = pl_weights_new();
-    pl_status status = forest ? plant(forest, s, fold, err) : no_memory(err);
+    pl_status status = forest ? train_forest(forest, s, fold, err) : no_memory(err);
     if (status == PL_OK) status = simulate(s, forest, fold, err);
     pl_weights_close(&forest);
     return status;
@@ -220,24 +221,24 @@ typedef struct side {
 
 static const side sides[] = {{"low", -1}, {"high", 1}};
 
-/* Learns a quantile from the pupils of all folds but one. */
-static pl_status learn_side(pl_trained **out, const school *s, const side *side, uint32_t but,
+/* Learns a quantile from the samples of all folds but one. */
+static pl_status learn_side(pl_trained **out, const job_samples *s, const side *side, uint32_t but,
                             pl_error *err) {
-    const pl_lesson *lesson = s->lesson;
+    const pl_training_set *set = s->training_set;
     float *values = calloc(s->count + 1, PL_EVIDENCE_SIGNALS * sizeof *values),
           *truths = calloc(s->count + 1, sizeof *truths);
     char options[512];
-    const char *more = lesson->settings->options ? lesson->settings->options : "";
+    const char *more = set->settings->options ? set->settings->options : "";
     double alpha = side->sign < 0 ? quantile_share : 1 - quantile_share;
     int length = snprintf(options, sizeof options, "%s loss=quantile alpha=%s%s%s",
-                          pl_method_of(lesson->estimator)->options, PL_REAL("g", alpha),
+                          pl_method_of(set->estimator)->options, PL_REAL("g", alpha),
                           more[0] ? " " : "", more);
     pl_status status = values && truths ? PL_OK : no_memory(err);
     if (status == PL_OK && (length < 0 || (size_t)length >= sizeof options))
         status = pl_fail(err, PL_USAGE, "--set", -1, "too long");
     size_t count = 0;
     for (size_t i = 0; status == PL_OK && i < s->count; i++) {
-        const pupil *p = &s->pupils[i];
+        const job_sample *p = &s->samples[i];
         if (!learnt_from(p) || p->fold == but) continue;
         memcpy(values + count * PL_EVIDENCE_SIGNALS, p->observation.signals,
                sizeof p->observation.signals);
@@ -248,20 +249,20 @@ static pl_status learn_side(pl_trained **out, const school *s, const side *side,
                           .values = values,
                           .names = pl_evidence_names,
                           .targets = truths};
-    pl_trained_settings settings = settings_of(lesson, side->target, options);
+    pl_trained_settings settings = settings_of(set, side->target, options);
     if (status == PL_OK)
-        status = pl_trained_train(out, pl_method_of(lesson->estimator)->learner, &samples,
-                                  &settings, err);
+        status =
+            pl_trained_train(out, pl_method_of(set->estimator)->learner, &samples, &settings, err);
     free(values);
     free(truths);
     return status;
 }
 
-/* How far a fold's truths lie beyond the bound, in the side's direction; into short_by[pupil]. */
-static pl_status judge(double *short_by, const school *s, const side *side,
-                       const pl_trained *learned, uint32_t fold, pl_error *err) {
+/* How far a fold's truths lie beyond the bound, in the side's direction; into short_by[job_sample]. */
+static pl_status measure_shortfall(double *short_by, const job_samples *s, const side *side,
+                                   const pl_trained *learned, uint32_t fold, pl_error *err) {
     for (size_t i = 0; i < s->count; i++) {
-        const pupil *p = &s->pupils[i];
+        const job_sample *p = &s->samples[i];
         if (!learnt_from(p) || p->fold != fold) continue;
         pl_samples sample = {.count = 1,
                              .columns = PL_EVIDENCE_SIGNALS,
@@ -277,14 +278,14 @@ static pl_status judge(double *short_by, const school *s, const side *side,
 
 /* The margins of each kind: the quantile of what its jobs fell short by, a little further out for
  * there being few of them (the conformal correction). */
-static pl_status set_margins(pl_trained *part, const school *s, const double *short_by,
+static pl_status set_margins(pl_trained *part, const job_samples *s, const double *short_by,
                              pl_error *err) {
     double *own = calloc(s->count + 1, sizeof *own);
     if (!own) return no_memory(err);
     for (int kind = 0; kind < PL_EVIDENCE_KINDS; kind++) {
         size_t count = 0;
         for (size_t i = 0; i < s->count; i++)
-            if (learnt_from(&s->pupils[i]) && (int)s->pupils[i].observation.kind == kind)
+            if (learnt_from(&s->samples[i]) && (int)s->samples[i].observation.kind == kind)
                 own[count++] = short_by[i];
         pl_sort(own, count);
         double n = (double)count;
@@ -296,14 +297,15 @@ static pl_status set_margins(pl_trained *part, const school *s, const double *sh
     return PL_OK;
 }
 
-static pl_status learn_interval(pl_weights *weights, const school *s, pl_error *err) {
+static pl_status learn_interval(pl_weights *weights, const job_samples *s, pl_error *err) {
     double *short_by = calloc(s->count + 1, sizeof *short_by);
     pl_status status = short_by ? PL_OK : no_memory(err);
     for (size_t k = 0; status == PL_OK && k < sizeof sides / sizeof *sides; k++) {
         pl_trained *part = NULL;
         for (uint32_t fold = 0; status == PL_OK && fold < FOLDS; fold++) {
             status = learn_side(&part, s, &sides[k], fold, err);
-            if (status == PL_OK) status = judge(short_by, s, &sides[k], part, fold, err);
+            if (status == PL_OK)
+                status = measure_shortfall(short_by, s, &sides[k], part, fold, err);
             pl_trained_close(&part);
         }
         if (status == PL_OK) status = learn_side(&part, s, &sides[k], ALL, err);
@@ -317,51 +319,49 @@ static pl_status learn_interval(pl_weights *weights, const school *s, pl_error *
     return status;
 }
 
-/* ---- the lesson ---- */
+/* ---- all of it ---- */
 
-static void tell(const pl_lesson *lesson, int epoch, int epochs) {
-    if (!lesson->settings->progress) return;
+static void report_progress(const pl_training_set *set, int epoch, int epochs) {
+    if (!set->settings->progress) return;
     pl_train_point point = {.epoch = epoch, .epochs = epochs, .train_loss = NAN, .valid_loss = NAN};
-    lesson->settings->progress(&point, lesson->settings->progress_context);
+    set->settings->progress(&point, set->settings->progress_context);
 }
 
 /* Of time and use: all of its targets, whichever is asked for. */
-static pl_status learn_usage(pl_weights **out, const pl_lesson *lesson, pl_error *err) {
+static pl_status learn_usage(pl_weights **out, const pl_training_set *set, pl_error *err) {
     pl_weights *weights = pl_weights_new();
-    pl_status status = weights ? pl_usage_learn(weights, lesson, err) : no_memory(err);
+    pl_status status = weights ? pl_usage_learn(weights, set, err) : no_memory(err);
     if (status != PL_OK) pl_weights_close(&weights);
     *out = weights;
     return status;
 }
 
-pl_status pl_hybrid_learn(pl_weights **out, const pl_lesson *lesson, pl_error *err) {
+pl_status pl_hybrid_learn(pl_weights **out, const pl_training_set *set, pl_error *err) {
     *out = NULL;
-    for (int i = 0; lesson->target && i < PL_USAGE_TARGETS; i++)
-        if (strcmp(lesson->target, pl_usage_target_names[i]) == 0)
-            return learn_usage(out, lesson, err);
-    if (lesson->target && strcmp(lesson->target, "memory") != 0)
+    for (int i = 0; set->target && i < PL_USAGE_TARGETS; i++)
+        if (strcmp(set->target, pl_usage_target_names[i]) == 0) return learn_usage(out, set, err);
+    if (set->target && strcmp(set->target, "memory") != 0)
         return pl_fail(err, PL_USAGE, "--target", -1,
-                       "hybrid learns memory, and step_ms with the counters; not %s",
-                       lesson->target);
-    bool forest = lesson->jobs->convs.count > 0;
+                       "hybrid learns memory, and step_ms with the counters; not %s", set->target);
+    bool forest = set->jobs->convs.count > 0;
     int steps = forest ? FOLDS + 3 : 2, done = 0;
-    school s;
-    pl_status status = school_open(&s, lesson, err);
+    job_samples s;
+    pl_status status = samples_open(&s, set, err);
     if (status != PL_OK) return status;
     pl_weights *weights = pl_weights_new();
     status = weights ? simulate(&s, NULL, ALL, err) : no_memory(err);
-    tell(lesson, ++done, steps);
+    report_progress(set, ++done, steps);
     for (uint32_t fold = 0; forest && status == PL_OK && fold < FOLDS; fold++) {
         status = simulate_apart(&s, fold, err);
-        tell(lesson, ++done, steps);
+        report_progress(set, ++done, steps);
     }
     if (status == PL_OK) status = learn_interval(weights, &s, err);
-    tell(lesson, ++done, steps);
+    report_progress(set, ++done, steps);
     if (status == PL_OK && forest) {
-        status = plant(weights, &s, ALL, err);
-        tell(lesson, ++done, steps);
+        status = train_forest(weights, &s, ALL, err);
+        report_progress(set, ++done, steps);
     }
-    school_close(&s);
+    samples_close(&s);
     if (status != PL_OK) pl_weights_close(&weights);
     *out = weights;
     return status;

@@ -7,6 +7,6 @@
 
 extern const pl_method pl_hybrid_method;
 
-pl_status pl_hybrid_learn(pl_weights **out, const pl_lesson *lesson, pl_error *err);
+pl_status pl_hybrid_learn(pl_weights **out, const pl_training_set *set, pl_error *err);
 
 #endif

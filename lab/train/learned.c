@@ -200,9 +200,9 @@ static float *bins_of(const double *truths, size_t count, double bin, size_t *bi
     return edges;
 }
 
-/* Jobs of one target, parted into those learnt from and those kept apart. */
+/* Jobs of one target, split into those learnt from and those kept apart. */
 typedef struct material {
-    const pl_lesson *lesson;
+    const pl_training_set *set;
     const pl_target *target;
     double *truths;              /* [count], the target's unit */
     const pl_profile **profiles; /* [count] */
@@ -222,23 +222,22 @@ static void material_close(material *m) {
     free(m->edges);
 }
 
-static double bin_bytes(const pl_lesson *lesson) {
-    int64_t bytes =
-        lesson->settings->bin_bytes > 0 ? lesson->settings->bin_bytes : lesson->jobs->bin_bytes;
+static double bin_bytes(const pl_training_set *set) {
+    int64_t bytes = set->settings->bin_bytes > 0 ? set->settings->bin_bytes : set->jobs->bin_bytes;
     return (double)bytes;
 }
 
-static pl_status material_open(material *m, const pl_lesson *lesson, const pl_target *target,
+static pl_status material_open(material *m, const pl_training_set *set, const pl_target *target,
                                pl_error *err) {
-    *m = (material){.lesson = lesson, .target = target};
-    m->truths = array(lesson->count, sizeof *m->truths);
-    m->profiles = array(lesson->count, sizeof *m->profiles);
-    m->groups = array(lesson->count, sizeof *m->groups);
-    m->apart = array(lesson->count, sizeof *m->apart);
+    *m = (material){.set = set, .target = target};
+    m->truths = array(set->count, sizeof *m->truths);
+    m->profiles = array(set->count, sizeof *m->profiles);
+    m->groups = array(set->count, sizeof *m->groups);
+    m->apart = array(set->count, sizeof *m->apart);
     if (!m->truths || !m->profiles || !m->groups || !m->apart) return no_memory(err);
-    pl_split split = lesson->settings->split;
-    for (size_t i = 0; i < lesson->count; i++) {
-        const pl_measured *item = &lesson->jobs->items[lesson->rows[i]];
+    pl_split split = set->settings->split;
+    for (size_t i = 0; i < set->count; i++) {
+        const pl_measured *item = &set->jobs->items[set->rows[i]];
         double truth = target->measured(item);
         if (!isfinite(truth)) continue;
         m->truths[m->count] = truth;
@@ -251,12 +250,12 @@ static pl_status material_open(material *m, const pl_lesson *lesson, const pl_ta
         return pl_fail(err, PL_INPUT, NULL, -1, "no job has a measured %s", target->name);
     size_t same = 1;
     while (same < m->count && m->truths[same] == m->truths[0]) same++;
-    if (same == m->count && !pl_method_of(lesson->estimator)->classifies)
+    if (same == m->count && !pl_method_of(set->estimator)->classifies)
         return pl_fail(err, PL_INPUT, NULL, -1,
                        "the %s of all %zu jobs is the same: there is nothing to learn",
                        target->name, m->count);
-    if (pl_method_of(lesson->estimator)->classifies) {
-        m->bin = bin_bytes(lesson);
+    if (pl_method_of(set->estimator)->classifies) {
+        m->bin = bin_bytes(set);
         m->edges = bins_of(m->truths, m->count, m->bin, &m->edge_count);
         if (!m->edges) return no_memory(err);
         if (m->edge_count < 2)
@@ -294,7 +293,7 @@ static pl_status samples_of(pl_dataset *d, const material *m, int side, pl_error
     const pl_profile **profiles = array(m->count, sizeof *profiles);
     float *truths = array(m->count, sizeof *truths);
     int32_t *classes = array(m->count, sizeof *classes);
-    double soft = pl_method_of(m->lesson->estimator)->soft;
+    double soft = pl_method_of(m->set->estimator)->soft;
     float *shares = array(m->count * m->edge_count, sizeof *shares);
     pl_status status = PL_OK;
     if (!profiles || !truths || !classes || !shares) status = no_memory(err);
@@ -306,7 +305,7 @@ static pl_status samples_of(pl_dataset *d, const material *m, int side, pl_error
         truths[count++] = (float)log2(m->truths[i] / m->target->guess(m->profiles[i]));
     }
     if (status == PL_OK)
-        status = pl_dataset_open(d, pl_method_of(m->lesson->estimator), profiles, count, err);
+        status = pl_dataset_open(d, pl_method_of(m->set->estimator), profiles, count, err);
     free(profiles);
     if (status != PL_OK) {
         free(truths);
@@ -339,7 +338,7 @@ static void keep_classes(material *m) {
 }
 
 /* A learner's epoch, as the public header has it. */
-static void tell(const pl_epoch *epoch, void *context) {
+static void report_epoch(const pl_epoch *epoch, void *context) {
     const pl_train_settings *settings = context;
     pl_train_point point = {.epoch = epoch->epoch,
                             .epochs = epoch->epochs,
@@ -350,18 +349,18 @@ static void tell(const pl_epoch *epoch, void *context) {
 
 static pl_status train_on(pl_trained **out, const material *m, const pl_dataset *samples,
                           const pl_dataset *valid, const char *options, pl_error *err) {
-    const pl_lesson *lesson = m->lesson;
+    const pl_training_set *set = m->set;
     pl_trained_settings settings = {
-        .estimator = lesson->estimator->info.name,
+        .estimator = set->estimator->info.name,
         .target = m->target->name,
-        .command = lesson->settings->command,
-        .data = lesson->jobs->data,
+        .command = set->settings->command,
+        .data = set->jobs->data,
         .learn = {.options = options,
-                  .seed = lesson->settings->seed,
+                  .seed = set->settings->seed,
                   .valid = valid && valid->samples.count ? &valid->samples : NULL,
-                  .progress = lesson->settings->progress ? tell : NULL,
-                  .progress_context = (void *)lesson->settings}};
-    pl_status status = pl_trained_train(out, pl_method_of(lesson->estimator)->learner,
+                  .progress = set->settings->progress ? report_epoch : NULL,
+                  .progress_context = (void *)set->settings}};
+    pl_status status = pl_trained_train(out, pl_method_of(set->estimator)->learner,
                                         &samples->samples, &settings, err);
     if (status != PL_OK || m->bin == 0) return status;
     (*out)->extra[BIN] = m->bin;
@@ -390,8 +389,8 @@ static pl_status calibrate(pl_trained *trained, const pl_dataset *valid, pl_erro
 }
 
 static pl_status learn_target(pl_trained **out, material *m, pl_error *err) {
-    const pl_method *method = pl_method_of(m->lesson->estimator);
-    const pl_train_settings *settings = m->lesson->settings;
+    const pl_method *method = pl_method_of(m->set->estimator);
+    const pl_train_settings *settings = m->set->settings;
     double share = settings->hold_out >= 0 ? settings->hold_out : method->hold_out;
     const char *more = settings->options ? settings->options : "";
     size_t length = strlen(method->options) + strlen(more) + 2;
@@ -434,38 +433,38 @@ static pl_status learn_target(pl_trained **out, material *m, pl_error *err) {
 }
 
 /* Whether enough jobs have it for a part of its own. */
-static bool worth_learning(const pl_lesson *lesson, const pl_target *target) {
+static bool worth_learning(const pl_training_set *set, const pl_target *target) {
     enum { LEAST = 20 };
     size_t count = 0;
-    for (size_t i = 0; i < lesson->count; i++)
-        if (isfinite(target->measured(&lesson->jobs->items[lesson->rows[i]]))) count++;
+    for (size_t i = 0; i < set->count; i++)
+        if (isfinite(target->measured(&set->jobs->items[set->rows[i]]))) count++;
     return count >= LEAST;
 }
 
-pl_status pl_learn(pl_weights **out, const pl_lesson *lesson, pl_error *err) {
+pl_status pl_learn(pl_weights **out, const pl_training_set *set, pl_error *err) {
     *out = NULL;
-    const pl_method *method = pl_method_of(lesson->estimator);
-    if (method->learn) return method->learn(out, lesson, err);
-    const pl_target *wanted = lesson->target ? pl_target_find(lesson->target) : NULL;
-    if (lesson->target && !wanted)
+    const pl_method *method = pl_method_of(set->estimator);
+    if (method->learn) return method->learn(out, set, err);
+    const pl_target *wanted = set->target ? pl_target_find(set->target) : NULL;
+    if (set->target && !wanted)
         return pl_fail(err, PL_USAGE, "--target", -1,
-                       "no target \"%s\"; there are memory, flops and flop-rate", lesson->target);
+                       "no target \"%s\"; there are memory, flops and flop-rate", set->target);
     if (wanted && !wanted->guess && method->compute)
         return pl_fail(err, PL_USAGE, "--target", -1, "%s learns memory, flops and flop-rate alone",
-                       lesson->estimator->info.name);
-    if (lesson->target && strcmp(lesson->target, "memory") != 0 && !method->compute)
+                       set->estimator->info.name);
+    if (set->target && strcmp(set->target, "memory") != 0 && !method->compute)
         return pl_fail(err, PL_USAGE, "--target", -1, "%s learns memory alone",
-                       lesson->estimator->info.name);
+                       set->estimator->info.name);
     pl_weights *weights = pl_weights_new();
     pl_status status = weights ? PL_OK : no_memory(err);
     for (size_t t = 0; status == PL_OK && t < (method->compute ? TARGETS : 1); t++) {
         if (!targets[t].guess) continue;
-        if (lesson->target ? strcmp(lesson->target, targets[t].name) != 0
-                           : t > 0 && !worth_learning(lesson, &targets[t]))
+        if (set->target ? strcmp(set->target, targets[t].name) != 0
+                        : t > 0 && !worth_learning(set, &targets[t]))
             continue;
         material m;
         pl_trained *part = NULL;
-        status = material_open(&m, lesson, &targets[t], err);
+        status = material_open(&m, set, &targets[t], err);
         if (status == PL_OK) status = learn_target(&part, &m, err);
         material_close(&m);
         if (status == PL_OK)

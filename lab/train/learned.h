@@ -56,18 +56,18 @@ void pl_dataset_close(pl_dataset *dataset);
 /* ---- training ---- */
 
 /* Jobs to learn from. */
-typedef struct pl_lesson {
+typedef struct pl_training_set {
     const pl_estimator *estimator;
     const pl_jobs *jobs;
     const size_t *rows; /* places in jobs */
     size_t count;
     const pl_train_settings *settings;
     const char *target; /* NULL: all that can be learnt */
-} pl_lesson;
+} pl_training_set;
 
-pl_status pl_learn(pl_weights **out, const pl_lesson *lesson, pl_error *err);
+pl_status pl_learn(pl_weights **out, const pl_training_set *set, pl_error *err);
 /* usage_learn.c: adds a part a target of usage.h. */
-pl_status pl_usage_learn(pl_weights *weights, const pl_lesson *lesson, pl_error *err);
+pl_status pl_usage_learn(pl_weights *weights, const pl_training_set *set, pl_error *err);
 
 /* ---- predicting ---- */
 

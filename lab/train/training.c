@@ -27,13 +27,13 @@ pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_setting
     size_t *rows = malloc((jobs->count + 1) * sizeof *rows);
     if (!rows) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     for (size_t i = 0; i < jobs->count; i++) rows[i] = i;
-    pl_lesson lesson = {.estimator = estimator,
-                        .jobs = jobs,
-                        .rows = rows,
-                        .count = jobs->count,
-                        .settings = settings,
-                        .target = settings->target};
-    pl_status status = pl_learn(out, &lesson, err);
+    pl_training_set set = {.estimator = estimator,
+                           .jobs = jobs,
+                           .rows = rows,
+                           .count = jobs->count,
+                           .settings = settings,
+                           .target = settings->target};
+    pl_status status = pl_learn(out, &set, err);
     free(rows);
     return status;
 }

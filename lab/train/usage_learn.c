@@ -24,7 +24,7 @@ static pl_status no_memory(pl_error *err) {
     return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
 }
 
-typedef struct pupil {
+typedef struct job_sample {
     const pl_measured *item;
     bool seen;
     float signals[PL_USAGE_SIGNALS];
@@ -33,22 +33,22 @@ typedef struct pupil {
     double said[PL_USAGE_TARGETS];  /* log2 over walk, by a fold that has not seen it */
     pl_usage_bound bound;
     uint32_t fold;
-} pupil;
+} job_sample;
 
-typedef struct school {
-    const pl_lesson *lesson;
-    pupil *pupils;
+typedef struct job_samples {
+    const pl_training_set *training_set;
+    job_sample *samples;
     size_t count;
-} school;
+} job_samples;
 
 /* ---- walks ---- */
 
-static void attend(void *context, size_t index) {
-    school *s = context;
-    pupil *p = &s->pupils[index];
+static void simulate_one(void *context, size_t index) {
+    job_samples *s = context;
+    job_sample *p = &s->samples[index];
     pl_question q;
     pl_report *report = pl_report_new(0);
-    p->seen = pl_question_open(&q, s->lesson->jobs, p->item, true, NULL) == PL_OK && report &&
+    p->seen = pl_question_open(&q, s->training_set->jobs, p->item, true, NULL) == PL_OK && report &&
               pl_simulation_estimate(report, &q.subject, NULL, NULL) == PL_OK &&
               *pl_report_signals(report) && report->step_ms.value > 0;
     if (p->seen) {
@@ -66,27 +66,27 @@ static void attend(void *context, size_t index) {
 }
 
 /* log2 of truth over walk of one target; NAN: not measured. */
-static double ratio(const pupil *p, int target) {
+static double ratio(const job_sample *p, int target) {
     double step = log2(p->truth[PL_USAGE_STEP] / p->walk[PL_USAGE_STEP]);
     if (target == PL_USAGE_STEP) return step;
     return step + log2(pl_usage_share(p->truth[target]) / pl_usage_share(p->walk[target]));
 }
 
-static pl_status school_open(school *s, const pl_lesson *lesson, pl_error *err) {
-    *s = (school){.lesson = lesson, .pupils = calloc(lesson->count + 1, sizeof *s->pupils)};
-    uint32_t *groups = calloc(lesson->count + 1, sizeof *groups),
-             *folds = calloc(lesson->count + 1, sizeof *folds);
-    pl_status status = s->pupils && groups && folds ? PL_OK : no_memory(err);
-    for (size_t i = 0; status == PL_OK && i < lesson->count; i++) {
-        const pl_measured *item = &lesson->jobs->items[lesson->rows[i]];
-        if (item->graph_status == PL_OK && item->step_ms > 0) s->pupils[s->count++].item = item;
+static pl_status samples_open(job_samples *s, const pl_training_set *set, pl_error *err) {
+    *s = (job_samples){.training_set = set, .samples = calloc(set->count + 1, sizeof *s->samples)};
+    uint32_t *groups = calloc(set->count + 1, sizeof *groups),
+             *folds = calloc(set->count + 1, sizeof *folds);
+    pl_status status = s->samples && groups && folds ? PL_OK : no_memory(err);
+    for (size_t i = 0; status == PL_OK && i < set->count; i++) {
+        const pl_measured *item = &set->jobs->items[set->rows[i]];
+        if (item->graph_status == PL_OK && item->step_ms > 0) s->samples[s->count++].item = item;
     }
-    if (status == PL_OK) pl_jobs_each(s->count, lesson->jobs->threads, attend, s);
+    if (status == PL_OK) pl_jobs_each(s->count, set->jobs->threads, simulate_one, s);
     size_t kept = 0;
     for (size_t i = 0; status == PL_OK && i < s->count; i++) {
-        if (!s->pupils[i].seen) continue;
-        s->pupils[kept] = s->pupils[i];
-        groups[kept++] = s->pupils[i].item->model;
+        if (!s->samples[i].seen) continue;
+        s->samples[kept] = s->samples[i];
+        groups[kept++] = s->samples[i].item->model;
     }
     s->count = kept;
     if (status == PL_OK && kept < LEAST)
@@ -94,54 +94,55 @@ static pl_status school_open(school *s, const pl_lesson *lesson, pl_error *err) 
                          "%zu measured jobs with step_ms and a model; %d or more are wanted", kept,
                          LEAST);
     if (status == PL_OK)
-        status = pl_folds_deal(folds, kept, FOLDS, groups, NULL, lesson->settings->seed, err);
-    for (size_t i = 0; status == PL_OK && i < kept; i++) s->pupils[i].fold = folds[i];
+        status = pl_folds_deal(folds, kept, FOLDS, groups, NULL, set->settings->seed, err);
+    for (size_t i = 0; status == PL_OK && i < kept; i++) s->samples[i].fold = folds[i];
     free(groups);
     free(folds);
-    if (status != PL_OK) free(s->pupils);
+    if (status != PL_OK) free(s->samples);
     return status;
 }
 
 /* ---- parts ---- */
 
-static pl_status learn(pl_trained **out, const school *s, int target, uint32_t but, pl_error *err) {
-    const pl_lesson *lesson = s->lesson;
+static pl_status learn(pl_trained **out, const job_samples *s, int target, uint32_t but,
+                       pl_error *err) {
+    const pl_training_set *set = s->training_set;
     float *values = calloc(s->count + 1, PL_USAGE_SIGNALS * sizeof *values),
           *truths = calloc(s->count + 1, sizeof *truths);
     pl_status status = values && truths ? PL_OK : no_memory(err);
     size_t count = 0;
     for (size_t i = 0; status == PL_OK && i < s->count; i++) {
-        const pupil *p = &s->pupils[i];
+        const job_sample *p = &s->samples[i];
         double truth = ratio(p, target);
         if (p->fold == but || !isfinite(truth)) continue;
         memcpy(values + count * PL_USAGE_SIGNALS, p->signals, sizeof p->signals);
         truths[count++] = (float)fmin(fmax(truth, -3), 3);
     }
-    const char *options = lesson->settings->options && lesson->settings->options[0]
-                              ? lesson->settings->options
+    const char *options = set->settings->options && set->settings->options[0]
+                              ? set->settings->options
                               : learner_options;
     pl_samples samples = {.count = count,
                           .columns = PL_USAGE_SIGNALS,
                           .values = values,
                           .names = pl_usage_signal_names,
                           .targets = truths};
-    pl_trained_settings settings = {.estimator = lesson->estimator->info.name,
+    pl_trained_settings settings = {.estimator = set->estimator->info.name,
                                     .target = pl_usage_target_names[target],
-                                    .command = lesson->settings->command,
-                                    .data = lesson->jobs->data,
-                                    .learn = {.options = options, .seed = lesson->settings->seed}};
+                                    .command = set->settings->command,
+                                    .data = set->jobs->data,
+                                    .learn = {.options = options, .seed = set->settings->seed}};
     if (status == PL_OK)
         status =
-            pl_trained_train(out, pl_method_of(lesson->estimator)->learner, &samples, &settings, err);
+            pl_trained_train(out, pl_method_of(set->estimator)->learner, &samples, &settings, err);
     free(values);
     free(truths);
     return status;
 }
 
-static pl_status predict(school *s, int target, const pl_trained *part, uint32_t fold,
+static pl_status predict(job_samples *s, int target, const pl_trained *part, uint32_t fold,
                          pl_error *err) {
     for (size_t i = 0; i < s->count; i++) {
-        pupil *p = &s->pupils[i];
+        job_sample *p = &s->samples[i];
         if (p->fold != fold) continue;
         pl_samples sample = {.count = 1,
                              .columns = PL_USAGE_SIGNALS,
@@ -156,21 +157,21 @@ static pl_status predict(school *s, int target, const pl_trained *part, uint32_t
 }
 
 /* What a fold's prediction missed: step log2, counters points. */
-static double missed(const pupil *p, int target) {
+static double missed(const job_sample *p, int target) {
     if (target == PL_USAGE_STEP) return ratio(p, target) - p->said[target];
     double said = pl_usage_share(p->walk[target]) * exp2(p->said[target] - p->said[PL_USAGE_STEP]);
     return p->truth[target] - fmin(said, 100);
 }
 
-static pl_status set_interval(pl_trained *part, const school *s, int target, pl_error *err) {
+static pl_status set_interval(pl_trained *part, const job_samples *s, int target, pl_error *err) {
     double *own = calloc(s->count + 1, sizeof *own);
     if (!own) return no_memory(err);
     const double outside = (1 - PL_USAGE_COVERAGE) / 2;
     for (int bound = 0; bound < PL_BOUNDS; bound++) {
         size_t count = 0;
         for (size_t i = 0; i < s->count; i++) {
-            double miss = missed(&s->pupils[i], target);
-            if ((int)s->pupils[i].bound == bound && isfinite(miss)) own[count++] = miss;
+            double miss = missed(&s->samples[i], target);
+            if ((int)s->samples[i].bound == bound && isfinite(miss)) own[count++] = miss;
         }
         pl_sort(own, count);
         /* further out for there being few (the conformal correction) */
@@ -183,9 +184,9 @@ static pl_status set_interval(pl_trained *part, const school *s, int target, pl_
     return PL_OK;
 }
 
-pl_status pl_usage_learn(pl_weights *weights, const pl_lesson *lesson, pl_error *err) {
-    school s;
-    pl_status status = school_open(&s, lesson, err);
+pl_status pl_usage_learn(pl_weights *weights, const pl_training_set *set, pl_error *err) {
+    job_samples s;
+    pl_status status = samples_open(&s, set, err);
     if (status != PL_OK) return status;
     pl_trained *parts[PL_USAGE_TARGETS] = {0};
     for (int target = 0; status == PL_OK && target < PL_USAGE_TARGETS; target++) {
@@ -204,6 +205,6 @@ pl_status pl_usage_learn(pl_weights *weights, const pl_lesson *lesson, pl_error 
         else if (status != PL_OK)
             pl_trained_close(&parts[target]);
     }
-    free(s.pupils);
+    free(s.samples);
     return status;
 }

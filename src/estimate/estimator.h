@@ -12,8 +12,8 @@ typedef struct pl_subject {
     const pl_job *job;
     const pl_gpu *gpu;
     const struct pl_profile *profile; /* counts of layers; NULL unless the estimator prepares it */
-    const pl_model *model; /* NULL: no graph, counts alone */
-    const pl_graph *graph; /* bound to the job's batch; NULL likewise */
+    const pl_model *model;            /* NULL: no graph, counts alone */
+    const pl_graph *graph;            /* bound to the job's batch; NULL likewise */
 } pl_subject;
 
 /* Weights in the library's read-only data (models/NAME.plm). */

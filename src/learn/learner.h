@@ -56,10 +56,10 @@ typedef struct pl_learner_rows {
 } pl_learner_rows;
 void pl_learners_add(const pl_learner_rows *rows);
 
-void pl_learned_close(pl_learned **learned);         /* takes NULL */
+void pl_learned_close(pl_learned **learned); /* takes NULL */
 
 /* The library's own rows, each in a file of its own; the laboratory has more, and what trains these. */
-extern const pl_learner pl_learner_forest;    /* random forest; extra=1: extra trees */
-extern const pl_learner pl_learner_leafwise;  /* gradient boosting as LightGBM */
+extern const pl_learner pl_learner_forest;   /* random forest; extra=1: extra trees */
+extern const pl_learner pl_learner_leafwise; /* gradient boosting as LightGBM */
 
 #endif
