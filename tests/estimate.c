@@ -279,9 +279,18 @@ static void names_parse_back(void) {
           job.parallel_mixed);
 }
 
+/* This program is not linked with the laboratory. */
+static void the_library_has_sim_and_hybrid(void) {
+    CHECK_STR(pl_estimator_name(0), "hybrid");
+    CHECK_STR(pl_estimator_name(1), "sim");
+    CHECK(!pl_estimator_name(2) && !pl_estimator_at(2) && !pl_estimator_find("random-forest"));
+    CHECK(pl_estimator_find("hybrid")->has_weights && !pl_estimator_find("sim")->learns);
+}
+
 int main(int count, char **args) {
     if (count < 2) return 2;
     folder = args[1];
+    RUN(the_library_has_sim_and_hybrid);
     RUN(every_setting_gives_a_sound_report);
     RUN(the_same_question_has_the_same_answer);
     RUN(memory_moves_the_way_it_must);

@@ -2,9 +2,44 @@
  * figures are rivals.c's, hybrid.c's and test_accuracy.sh's; learners are learn.c's, trees.c's and
  * layers.c's; what they learn from is jobs.c's. From the root of the sources: test_estimators
  * FOLDER with the fixture's jobs.jsonl.xz and graphs.tar.xz. */
+#include <pthread.h>
+
 #include "fixture.h"
 
 /* ---- the registry ---- */
+
+/* Looks rows up while others add them. */
+static void *looks_up(void *wrong) {
+    for (int i = 0; i < 2000; i++) {
+        pl_lab_register();
+        const pl_estimator_info *info = pl_estimator_find("random-forest");
+        const pl_learner *learner = pl_learner_find("network");
+        if (!info || strcmp(info->name, "random-forest") != 0 || learner != &pl_learner_network)
+            *(bool *)wrong = true;
+    }
+    return NULL;
+}
+
+static void rows_are_added_once(void) {
+    enum { THREADS = 8 };
+    size_t before = 0, after = 0;
+    while (pl_estimator_at(before)) before++;
+    pthread_t threads[THREADS];
+    bool wrong[THREADS] = {false};
+    size_t started = 0;
+    while (started < THREADS &&
+           pthread_create(&threads[started], NULL, looks_up, &wrong[started]) == 0)
+        started++;
+    for (size_t i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK(!wrong[i]);
+    }
+    while (pl_estimator_at(after)) after++;
+    CHECK(started > 0);
+    CHECK_INT(after, before);
+    CHECK_STR(pl_estimator_name(0), "hybrid");
+    CHECK_STR(pl_estimator_name(1), "sim");
+}
 
 static void rows_are_whole_and_names_unique(void) {
     size_t count = 0, learning = 0;
@@ -13,13 +48,14 @@ static void rows_are_whole_and_names_unique(void) {
         CHECK(info && info->name[0] && info->title && info->title[0]);
         CHECK(info->source && info->source[0] && info->leaves_out && info->leaves_out[0]);
         CHECK(row->estimate);
-        CHECK_INT(info->learns, row->method != NULL);
+        CHECK_INT(info->learns, pl_method_of(row) != NULL);
+        CHECK_INT(info->has_weights, row->built_in != NULL);
         CHECK(info->learns || !info->has_weights);
         CHECK(pl_estimator_find(info->name) == info); /* the first of that name: it is unique */
         CHECK(pl_estimator_named(info->name) == row);
         CHECK_STR(pl_estimator_name(count), info->name);
         learning += info->learns;
-        const pl_method *method = row->method;
+        const pl_method *method = pl_method_of(row);
         if (!method || method->learn) continue;
         CHECK(method->learner && method->options && (method->columns || method->steps));
         CHECK(method->hold_out >= 0 && method->hold_out < 0.9);
@@ -121,7 +157,7 @@ static double predicted(const pl_weights *weights, const pl_profile *profile) {
     return p.value;
 }
 
-static void the_same_lesson_gives_the_same_file(void) {
+static void the_same_training_set_gives_the_same_file(void) {
     for (size_t i = 0; i < QUICK; i++) {
         size_t sizes[3];
         char *bytes[3], name[64];
@@ -873,9 +909,10 @@ static void threads_change_nothing(void) {
 int main(int count, char **arguments) {
     bool opened = count == 2 && fixture_open(arguments[1], "estimators");
     if (opened) {
+        RUN(rows_are_added_once);
         RUN(rows_are_whole_and_names_unique);
         RUN(unknown_names_are_refused);
-        RUN(the_same_lesson_gives_the_same_file);
+        RUN(the_same_training_set_gives_the_same_file);
         RUN(all_that_was_measured_is_learnt);
         RUN(weights_serve_their_estimator_alone);
         RUN(damaged_weights);
@@ -889,7 +926,7 @@ int main(int count, char **arguments) {
         RUN(classifiers_name_bins);
         RUN(scores_are_as_worked_out_by_hand);
         RUN(levels_lean_to_high);
-    RUN(counters_have_points_and_classes);
+        RUN(counters_have_points_and_classes);
         RUN(threads_change_nothing);
     }
     return fixture_close(opened);
