@@ -2,6 +2,8 @@
  * graph or from its record, and as numbers that learners take. From the root of the sources:
  *     test_jobs FOLDER
  * with the fixture's jobs.jsonl.xz and graphs.tar.xz. */
+#include <lzma.h>
+
 #include "fixture.h"
 
 /* ---- profiles ---- */
@@ -301,9 +303,24 @@ static void files_that_cannot_be_read(void) {
         {JOB RESULT "}}\n" JOB "\"result\":{\"peak_al", "end of a string", 136},
         {JOB RESULT "}}\nfalse\n", "expected", 90},
         {JOB "\"result\":{}}", "peak_allocated, peak_reserved and overhead", -2},
-        {JOB "\"result\":{\"peak_allocated\":-1}}", "from 0 on", 55},
+        {JOB "\"result\":{\"peak_allocated\":-1}}", "from 0 to 2^56", 55},
         {JOB "\"result\":{\"peak_allocated\":NaN}}", "a number", 55},
-        {JOB "\"result\":{\"flops_per_step\":NaN}}", "or flops_per_step", -2},
+        {JOB "\"result\":{\"flops_per_step\":NaN}}", "operations from 0", 55},
+        {JOB "\"result\":{\"step_ms\":-3}}", "milliseconds from 0", 48},
+        {JOB "\"result\":{\"step_ms\":1e999}}", "", -2},
+        {JOB "\"result\":{\"smact\":NaN}}", "a share from 0 to 100", 46},
+        {"{\"job\":{\"id\":\"a\",\"accumulate\":0}," RESULT "}}", "accumulate of 1 to 4096", 30},
+        {"{\"job\":{\"id\":\"a\",\"accumulate\":100000}," RESULT "}}", "accumulate of 1 to", 30},
+        {"{\"job\":{\"id\":\"a\",\"accumulate\":2147483647}," RESULT "}}", "accumulate of 1", 30},
+        {"{\"job\":{\"id\":\"a\",\"parallel\":{\"kind\":\"fsdp2\",\"world\":0}}," RESULT "}}",
+         "world of 1 to 16384", 52},
+        {"{\"job\":{\"id\":\"a\",\"parallel\":{\"kind\":\"fsdp2\",\"stage\":9}}," RESULT "}}",
+         "stage of 2 or 3", 52},
+        {"{\"job\":{\"id\":\"a\",\"batch\":0}," RESULT "}}", "a batch of 1 to 2^40", 25},
+        {"{\"job\":{\"id\":\"a\",\"seq\":-5}," RESULT "}}", "a seq of 1 to 2^40", 23},
+        {"{\"job\":{\"id\":\"a\",\"host_speed\":NaN}," RESULT "}}", "host_speed from 0.1", 30},
+        {"{\"d\":2,\"cin\":3,\"n\":1,\"cout\":4,\"g\":0,\"mode\":\"fp32\"}",
+         "a batch, channels and groups", -2},
         {"{" RESULT "}}", "\"job\"", -2},
         {"{\"job\":{}," RESULT "}}", "an id", -2},
         {"{\"job\":{\"id\":\"../a\"}," RESULT "}}", "an id", -2},
@@ -315,10 +332,10 @@ static void files_that_cannot_be_read(void) {
         {JOB RESULT ",\"layers\":[[\"Linear\",1],[\"ReLU\",1,0]]}}", "three members", -2},
         {JOB RESULT ",\"layers\":[[]]}}", "three members", -2},
         {JOB RESULT ",\"layers\":[[\"Linear\",1,2,3]]}}", "three members", -2},
-        {JOB RESULT ",\"layers\":[[\"Linear\",-1,2]]}}", "from 0 on", -2},
+        {JOB RESULT ",\"layers\":[[\"Linear\",-1,2]]}}", "from 0 to 2^56", -2},
         {JOB "\"result\":{\"peak_allocated\":1,\"peak_reserved\":9223372036854775807,"
              "\"overhead\":1}}",
-         "added", -2},
+         "from 0 to 2^56", -2},
         {"Filename,Depth\n", "'Max GPU Memory (MiB)'", 0},
         {"Filename,Depth\n", "'Activations-Params'", 0},
         {CSV_HEAD "\n", "at least one row", -2},
@@ -354,6 +371,66 @@ static void files_that_cannot_be_read(void) {
     CHECK_INT(pl_jobs_open(&opened, &path, 1, NULL, &err), PL_INPUT);
     CHECK(contains(err.message, "not a whole xz file"));
     CHECK_STR(err.where, path);
+}
+
+/* 200,000 lines of 27 bytes, which packed are a few kilobytes: refused by what they unpack to, or by
+ * what they become. */
+static void many_jobs_meet_the_limit(void) {
+    enum { COUNT = 200000 };
+    static const char line[] = "{\"job\":{\"id\":\"a\"},\"error\":1}\n";
+    size_t length = sizeof line - 1, size = COUNT * length, room = 1 << 20, packed_size = 0;
+    char *text = malloc(size), *packed = malloc(room);
+    for (size_t i = 0; text && i < COUNT; i++) memcpy(text + i * length, line, length);
+    CHECK(text && packed &&
+          lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, (const uint8_t *)text, size,
+                                  (uint8_t *)packed, &packed_size, room) == LZMA_OK);
+    static const struct {
+        size_t limit;
+        pl_status status;
+        const char *words;
+    } rows[] = {
+        {(size_t)4 << 20, PL_INPUT, "to unpack (the memory limit)"},
+        {(size_t)64 << 20, PL_MISSING, "over the limit"},
+    };
+    const char *path = write_file("many.xz", packed, packed_size);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pl_jobs_settings settings;
+        pl_jobs_settings_default(&settings);
+        settings.memory_limit = rows[i].limit;
+        pl_jobs *opened = NULL;
+        pl_error err = {0};
+        CHECK_INT(pl_jobs_open(&opened, &path, 1, &settings, &err), rows[i].status);
+        if (!contains(err.message, rows[i].words)) CHECK_STR(err.message, rows[i].words);
+        CHECK_STR(err.where, path);
+        CHECK(!opened);
+    }
+    free(text);
+    free(packed);
+}
+
+/* A graph that memory does not suffice for is not one that is not there. */
+static void a_graph_beyond_the_limit_is_reported(void) {
+    static const char line[] =
+        "{\"job\":{\"id\":\"a\",\"batch\":2,\"config\":{\"model_type\":\"llama\","
+        "\"hidden_size\":64,\"intermediate_size\":64,\"num_attention_heads\":4,"
+        "\"num_hidden_layers\":400,\"vocab_size\":100}},"
+        "\"result\":{\"peak_allocated\":1,\"peak_reserved\":2,\"overhead\":3}}\n";
+    const char *path = write_file("one.jsonl", line, sizeof line - 1);
+    pl_jobs_settings settings;
+    pl_jobs_settings_default(&settings);
+    settings.described = true;
+    settings.memory_limit = (size_t)1 << 20;
+    pl_jobs *opened = NULL;
+    pl_error err = {0};
+    CHECK_INT(pl_jobs_open(&opened, &path, 1, &settings, &err), PL_OK);
+    CHECK_STR(err.message, "");
+    if (opened) {
+        const pl_measured *item = &opened->items[0];
+        CHECK(item->facts.has_graph);
+        CHECK_INT(item->graph_status, PL_MISSING);
+        CHECK(contains(item->graph_error.message, "memory"));
+    }
+    pl_jobs_close(&opened);
 }
 
 static void places_that_are_not_there(void) {
@@ -551,6 +628,8 @@ int main(int count, char **arguments) {
         RUN(features_are_what_their_names_say);
         RUN(numbers_are_finite_and_their_names_unique);
         RUN(files_that_cannot_be_read);
+        RUN(many_jobs_meet_the_limit);
+        RUN(a_graph_beyond_the_limit_is_reported);
         RUN(places_that_are_not_there);
         RUN(both_kinds_of_files);
         RUN(records_of_use);

@@ -129,6 +129,13 @@ static bool is(const pl_json_text *text, const char *word) {
 static const char *take(pl_measured_conv *item, const line *l) {
     const int64_t most = (int64_t)1 << 28;
     if (l->d < 1 || l->d > 3) return "a \"d\" of 1 to 3";
+    const int64_t counts[] = {l->n, l->cin, l->cout, l->g};
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+        if (counts[k] < 1 || counts[k] > most) return "a batch, channels and groups of 1 to 2^28";
+    for (int pass = 0; pass < PL_CONV_PASSES; pass++)
+        if (l->bytes[pass] < PL_UNKNOWN || l->bytes[pass] > PL_MAX_BYTES ||
+            l->tried[pass] < PL_UNKNOWN || l->tried[pass] > PL_MAX_BYTES)
+            return "bytes from 0 to 2^56";
     pl_conv *c = &item->conv;
     *c = (pl_conv){.dims = (int)l->d,
                    .batch = l->n,

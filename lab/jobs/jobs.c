@@ -21,18 +21,21 @@
 #include "lab/jobs/packed.h"
 #include "lend.h"
 
-enum { MOST_THREADS = 256 };
-static const size_t file_limit = (size_t)2 << 30,
-                    graph_limit = (size_t)1 << 30; /* bytes, unpacked */
+enum { MOST_THREADS = 256, MOST_JOBS = 1000000, MOST_LINE = 64 << 20 /* bytes */ };
 static const int64_t mib = 1 << 20;
 static const double most_mib = 1e9; /* a petabyte: no card is as large */
 
 void pl_jobs_settings_default(pl_jobs_settings *settings) {
-    *settings = (pl_jobs_settings){.gpu = "h200"};
+    *settings = (pl_jobs_settings){.gpu = "h200", .memory_limit = (size_t)4 << 30};
 }
 
 static pl_status no_memory(pl_error *err) {
     return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+}
+
+static pl_status over_limit(const char *path, size_t position, pl_error *err) {
+    return pl_fail(err, PL_MISSING, path, (int64_t)position,
+                   "out of memory, or over the limit set for it");
 }
 
 /* ---- threads ---- */
@@ -64,14 +67,20 @@ void pl_jobs_each(size_t count, int threads, void (*work)(void *context, size_t 
     for (size_t i = 0; i < started; i++) pthread_join(others[i], NULL);
 }
 
+static size_t limit_of(size_t memory_limit) {
+    return memory_limit ? memory_limit : SIZE_MAX;
+}
+
 /* ---- graphs ---- */
 
 /* The model as the job's record describes it. */
-static pl_status open_described(pl_model **out, const pl_measured *item, pl_error *err) {
+static pl_status open_described(pl_model **out, const pl_jobs *jobs, const pl_measured *item,
+                                pl_error *err) {
     if (!item->description)
         return pl_fail(err, PL_MISSING, item->facts.id, -1, "its record does not describe a model");
     pl_model_settings settings;
     pl_model_settings_default(&settings);
+    settings.memory_limit = jobs->memory_limit;
     settings.task = item->task;
     settings.first = &item->job;
     return pl_model_open_memory(out, item->description, strlen(item->description), item->facts.id,
@@ -99,12 +108,17 @@ pl_status pl_jobs_graph(pl_model **out, const pl_jobs *jobs, const pl_measured *
     bool packed;
     size_t size;
     *out = NULL;
-    if (item->described) return open_described(out, item, err);
+    if (item->described) return open_described(out, jobs, item, err);
     if (!item->graph || !find_graph(path, &packed, jobs, item->graph))
         return pl_fail(err, PL_MISSING, item->facts.id, -1, "no graph");
-    if (!packed) return pl_model_open(out, path, NULL, err);
-    pl_status status = pl_packed_read(&bytes, &size, path, graph_limit, err);
-    if (status == PL_OK) status = pl_model_open_memory(out, bytes, size, item->facts.id, NULL, err);
+    pl_model_settings settings;
+    pl_model_settings_default(&settings);
+    settings.memory_limit = jobs->memory_limit;
+    if (!packed) return pl_model_open(out, path, &settings, err);
+    pl_status status = pl_packed_read(&bytes, &size, path, limit_of(settings.memory_limit), err);
+    if (status == PL_OK && settings.memory_limit) settings.memory_limit -= size;
+    if (status == PL_OK)
+        status = pl_model_open_memory(out, bytes, size, item->facts.id, &settings, err);
     free(bytes);
     return status;
 }
@@ -133,7 +147,7 @@ static pl_status open_first(pl_model **out, const pl_jobs *jobs, pl_measured *it
         item->job.batch = item->profile.job.batch;
         item->job.train = item->train;
         item->job.seq = item->no_sequence ? PL_UNKNOWN : item->profile.job.seq;
-        pl_status status = open_described(out, item, err);
+        pl_status status = open_described(out, jobs, item, err);
         if (status == PL_OK || jobs->graph_count == 0) return status;
         pl_job described = item->job;
         choose_graph(jobs, item);
@@ -180,12 +194,23 @@ static void read_graph(void *context, size_t index) {
     bool owned = false;
     int64_t batch, seq;
     pl_profile profile = {0};
-    pl_arena *scratch = item->graph_status == PL_OK ? pl_arena_new(0) : NULL;
+    pl_arena *scratch = item->graph_status == PL_OK ? pl_arena_new(r->jobs->memory_limit) : NULL;
     bool profiled = false;
-    if (scratch && pl_model_graph(model, &item->job, &g, &owned, &batch, &seq, NULL) == PL_OK)
+    pl_status status = item->graph_status;
+    if (status == PL_OK)
+        status = scratch ? pl_model_graph(model, &item->job, &g, &owned, &batch, &seq, NULL)
+                         : PL_MISSING;
+    if (status == PL_OK) {
         profiled = pl_profile_of_graph(&profile, g, &item->job, batch, seq, scratch);
+        if (!profiled) status = PL_MISSING;
+    }
+    if (status == PL_MISSING && item->graph_status == PL_OK)
+        item->graph_status = pl_fail(&item->graph_error, PL_MISSING, item->facts.id, -1,
+                                     "out of memory, or over the limit set for it");
     pthread_mutex_lock(&r->lock);
-    item->facts.has_graph = item->graph_status != PL_MISSING;
+    /* one that memory did not suffice for is there all the same */
+    item->facts.has_graph =
+        item->graph_status != PL_MISSING || item->graph || (item->described && item->description);
     if (profiled && !keep_profile(r->jobs->arena, item, &profile)) r->failed = true;
     r->done++;
     if (r->settings->progress)
@@ -246,7 +271,13 @@ static pl_status read_lines(pl_jobs *jobs, const char *path, const char *bytes, 
                 pl_convs_read(&jobs->convs, jobs->arena, path, bytes + from, length, from, err);
             if (status != PL_OK) return status;
         } else if (blank < length) {
-            if (!new_item(jobs, settings)) return no_memory(err);
+            if (length > MOST_LINE)
+                return pl_fail(err, PL_INPUT, path, (int64_t)from,
+                               "expected lines of at most %d bytes", MOST_LINE);
+            if (jobs->count == MOST_JOBS)
+                return pl_fail(err, PL_INPUT, path, (int64_t)from, "expected at most %d jobs",
+                               MOST_JOBS);
+            if (!new_item(jobs, settings)) return over_limit(path, from, err);
             pl_status status = pl_record_read(jobs, path, bytes + from, length, from, err);
             if (status != PL_OK) return status;
             jobs->count++;
@@ -266,7 +297,7 @@ static pl_status read_rows(pl_jobs *jobs, const char *path, const char *bytes, s
         pl_measured *item = new_item(jobs, settings);
         pl_profile_layer *layers =
             pl_arena_array(jobs->arena, row->layer_count + 1, sizeof *layers);
-        if (!item || !layers) return no_memory(err);
+        if (!item || !layers) return over_limit(path, (size_t)row->position, err);
         for (size_t k = 0; k < row->layer_count; k++)
             layers[k] = (pl_profile_layer){.type = row->layers[k].type,
                                            .activations = row->layers[k].activations,
@@ -307,7 +338,9 @@ static pl_status read_file(pl_jobs *jobs, const char *path, const pl_jobs_settin
                            pl_error *err) {
     char *bytes;
     size_t size, first = 0, before = jobs->count + jobs->convs.count;
-    pl_status status = pl_packed_read(&bytes, &size, path, file_limit, err);
+    size_t limit = limit_of(settings->memory_limit), used = pl_arena_used(jobs->arena);
+    pl_status status =
+        pl_packed_read(&bytes, &size, path, limit - (used < limit ? used : limit), err);
     if (status != PL_OK) return status;
     while (first < size && isspace((unsigned char)bytes[first])) first++;
     if (first == size)
@@ -420,14 +453,17 @@ pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_coun
     pl_jobs_settings standard;
     pl_jobs_settings_default(&standard);
     if (!settings) settings = &standard;
-    pl_arena *arena = pl_arena_new(0);
+    pl_arena *arena = pl_arena_new(settings->memory_limit);
     pl_jobs *jobs = arena ? pl_arena_alloc(arena, sizeof *jobs) : NULL;
     if (!jobs) {
         pl_arena_free(&arena);
         return no_memory(err);
     }
-    *jobs = (pl_jobs){
-        .arena = arena, .data = "", .bin_bytes = 8000 * mib, .threads = settings->threads};
+    *jobs = (pl_jobs){.arena = arena,
+                      .data = "",
+                      .bin_bytes = 8000 * mib,
+                      .threads = settings->threads,
+                      .memory_limit = settings->memory_limit};
     pl_status status = read_all(jobs, paths, path_count, settings, err);
     if (status != PL_OK) {
         pl_arena_free(&arena);

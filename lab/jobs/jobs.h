@@ -37,6 +37,7 @@ struct pl_jobs {
     int64_t bin_bytes;
     uint32_t model_count, family_count;
     int threads;
+    size_t memory_limit; /* of each graph that is read; 0: none */
 };
 
 /* The job's graph, opened anew; the caller closes it. PL_MISSING: it has none. */

@@ -3,19 +3,19 @@
  * command does. */
 #include "lab/jobs/packed.h"
 
-#include <errno.h>
 #include <lzma.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "lend.h"
 
 enum { FIRST_ROOM = 1 << 16 };
 static const uint64_t unpacker_limit = UINT64_C(512) << 20; /* memory of the decoder, bytes */
 
-/* Makes room for at least one more byte, at most limit + 1 in all (so that "too long" is seen). */
+/* Makes room for at least one more byte, at most limit in all. */
 static bool grow(char **bytes, size_t *room, size_t limit) {
-    size_t more = *room ? *room * 2 : FIRST_ROOM;
-    if (more > limit) more = limit + 1;
+    size_t more = *room ? *room : FIRST_ROOM / 2;
+    more = more > limit / 2 ? limit : more * 2;
     if (more <= *room) return false;
     char *moved = realloc(*bytes, more);
     if (!moved) return false;
@@ -24,36 +24,32 @@ static bool grow(char **bytes, size_t *room, size_t limit) {
     return true;
 }
 
-static pl_status read_plain(char **bytes, size_t *size, FILE *file, const char *path, size_t limit,
+static pl_status over_limit(const lzma_stream *stream, const char *path, size_t limit,
                             pl_error *err) {
-    size_t room = 0;
-    for (;;) {
-        if (*size == room && !grow(bytes, &room, limit))
-            return pl_fail(err, *size > limit ? PL_INPUT : PL_MISSING, path, (int64_t)*size,
-                           *size > limit ? "larger than %zu bytes" : "no memory for it", limit);
-        size_t got = fread(*bytes + *size, 1, room - *size, file);
-        *size += got;
-        if (got == 0) break;
-    }
-    if (ferror(file)) return pl_fail(err, PL_INPUT, path, (int64_t)*size, "%s", strerror(errno));
-    return PL_OK;
+    return pl_fail(err, PL_INPUT, path, (int64_t)stream->total_in,
+                   "takes more than %zu bytes to unpack (the memory limit)", limit);
 }
 
+/* What is packed, the decoder and what comes out of it are within the limit together. */
 static pl_status unpack(char **bytes, size_t *size, const char *packed, size_t packed_size,
                         const char *path, size_t limit, pl_error *err) {
     lzma_stream stream = LZMA_STREAM_INIT;
-    if (lzma_stream_decoder(&stream, unpacker_limit, LZMA_CONCATENATED) != LZMA_OK)
+    uint64_t left = limit - packed_size;
+    if (lzma_stream_decoder(&stream, left < unpacker_limit ? left : unpacker_limit,
+                            LZMA_CONCATENATED) != LZMA_OK)
         return pl_fail(err, PL_MISSING, path, -1, "no memory for the xz decoder");
     stream.next_in = (const uint8_t *)packed;
     stream.avail_in = packed_size;
     size_t room = 0;
     lzma_ret result = LZMA_OK;
     pl_status status = PL_OK;
-    while (result == LZMA_OK) {
-        if (*size == room && !grow(bytes, &room, limit)) {
-            status = pl_fail(
-                err, *size > limit ? PL_INPUT : PL_MISSING, path, (int64_t)stream.total_in,
-                *size > limit ? "unpacks to more than %zu bytes" : "no memory for it", limit);
+    while (result == LZMA_OK && status == PL_OK) {
+        uint64_t decoder = lzma_memusage(&stream);
+        uint64_t most = decoder < left ? left - decoder : 0;
+        if (*size == room && !grow(bytes, &room, (size_t)most)) {
+            status = room >= most ? over_limit(&stream, path, limit, err)
+                                  : pl_fail(err, PL_MISSING, path, (int64_t)stream.total_in,
+                                            "no memory for it");
             break;
         }
         stream.next_out = (uint8_t *)*bytes + *size;
@@ -61,7 +57,9 @@ static pl_status unpack(char **bytes, size_t *size, const char *packed, size_t p
         result = lzma_code(&stream, LZMA_FINISH);
         *size = room - stream.avail_out;
     }
-    if (status == PL_OK && result != LZMA_STREAM_END)
+    if (status == PL_OK && result == LZMA_MEMLIMIT_ERROR)
+        status = over_limit(&stream, path, limit, err);
+    else if (status == PL_OK && result != LZMA_STREAM_END)
         status =
             pl_fail(err, result == LZMA_MEM_ERROR ? PL_MISSING : PL_INPUT, path,
                     (int64_t)stream.total_in, "not a whole xz file (liblzma code %d)", (int)result);
@@ -74,18 +72,17 @@ pl_status pl_packed_read(char **bytes, size_t *size, const char *path, size_t li
     static const char magic[6] = {(char)0xfd, '7', 'z', 'X', 'Z', 0};
     *bytes = NULL;
     *size = 0;
-    FILE *file = fopen(path, "rb");
-    if (!file) return pl_fail(err, PL_INPUT, path, -1, "%s", strerror(errno));
-    pl_status status = read_plain(bytes, size, file, path, limit, err);
-    fclose(file);
-    if (status == PL_OK && *size >= sizeof magic && memcmp(*bytes, magic, sizeof magic) == 0) {
-        char *packed = *bytes;
-        size_t packed_size = *size;
-        *bytes = NULL;
-        *size = 0;
-        status = unpack(bytes, size, packed, packed_size, path, limit, err);
-        free(packed);
+    pl_file file;
+    pl_status status = pl_file_open(&file, path, limit, err);
+    if (status != PL_OK) return status;
+    if (file.size >= sizeof magic && memcmp(file.bytes, magic, sizeof magic) == 0) {
+        status = unpack(bytes, size, file.bytes, file.size, path, limit, err);
+    } else { /* malloc's, and the caller's from here on */
+        *bytes = (char *)(uintptr_t)file.bytes;
+        *size = file.size;
+        file.bytes = NULL;
     }
+    pl_file_close(&file);
     if (status != PL_OK) {
         free(*bytes);
         *bytes = NULL;

@@ -4,7 +4,8 @@
 
 #include "lend.h"
 
-/* *bytes is the caller's to free(); NULL on failure. limit: bytes, after unpacking. Told apart by
+/* *bytes is the caller's to free(); NULL on failure. limit: bytes that it may take, packed
+ * and unpacked together. Told apart by
  * the first bytes, not by the name. */
 pl_status pl_packed_read(char **bytes, size_t *size, const char *path, size_t limit, pl_error *err);
 

@@ -8,11 +8,12 @@
 #include "lab/jobs/jobs.h"
 #include "lend.h"
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
-enum { DEPTH_LIMIT = 64 };
+/* What the command takes too: a record that asks for more is refused with its place. */
+enum { DEPTH_LIMIT = 64, MOST_PASSES = 4096, MOST_RANKS = 1 << 14, MOST_LAYERS = 100000 };
+#define MOST_SIZE (INT64_C(1) << 40)
 
 typedef struct reader {
     pl_json json;
@@ -33,45 +34,42 @@ static void read_text(reader *r, const char **out) {
     }
 }
 
-static void read_int(reader *r, int *out) {
+/* A whole number from least to most; null leaves it as it is. */
+static void read_whole(reader *r, int64_t *out, int64_t least, int64_t most, const char *expected) {
     int64_t number = 0;
     const char *at = r->json.at;
-    if (!pl_json_int(&r->json, &number, NULL)) return;
-    if (number < 0 || number > INT_MAX)
-        pl_json_fail_at(&r->json, at, "a number from 0 to 2147483647");
-    else
-        *out = (int)number;
-}
-
-/* A number that is not negative; null leaves it as it is. */
-static void read_bytes(reader *r, int64_t *out) {
     if (pl_json_peek(&r->json) == 'n') {
         pl_json_null(&r->json);
-        return;
+    } else if (pl_json_int(&r->json, &number, NULL)) {
+        if (number >= least && number <= most)
+            *out = number;
+        else
+            pl_json_fail_at(&r->json, at, expected);
     }
-    const char *at = r->json.at;
-    if (pl_json_int(&r->json, out, NULL) && *out < 0)
-        pl_json_fail_at(&r->json, at, "bytes, from 0 on");
 }
 
-/* A number; null leaves it as it is. */
-static void read_real(reader *r, double *out) {
-    if (pl_json_peek(&r->json) == 'n')
-        pl_json_null(&r->json);
-    else
-        pl_json_number(&r->json, out);
+static void read_int(reader *r, int *out, int least, int most, const char *expected) {
+    int64_t number = *out;
+    read_whole(r, &number, least, most, expected);
+    *out = (int)number;
 }
 
-/* A number from least to most. */
+static void read_bytes(reader *r, int64_t *out) {
+    read_whole(r, out, 0, PL_MAX_BYTES, "bytes or elements from 0 to 2^56");
+}
+
+/* A number from least to most, which NaN is not; null leaves it as it is. */
 static void read_within(reader *r, double *out, double least, double most, const char *expected) {
     double number = NAN;
     const char *at = r->json.at;
-    read_real(r, &number);
-    if (r->json.failure || isnan(number)) return;
-    if (number >= least && number <= most)
-        *out = number;
-    else
-        pl_json_fail_at(&r->json, at, expected);
+    if (pl_json_peek(&r->json) == 'n') {
+        pl_json_null(&r->json);
+    } else if (pl_json_number(&r->json, &number)) {
+        if (number >= least && number <= most)
+            *out = number;
+        else
+            pl_json_fail_at(&r->json, at, expected);
+    }
 }
 
 static void read_parallel(reader *r, pl_job *job) {
@@ -86,9 +84,9 @@ static void read_parallel(reader *r, pl_job *job) {
         if (PL_JSON_IS(&key, "kind"))
             read_text(r, &kind);
         else if (PL_JSON_IS(&key, "world"))
-            read_int(r, &job->world);
+            read_int(r, &job->world, 1, MOST_RANKS, "a world of 1 to 16384 ranks");
         else if (PL_JSON_IS(&key, "stage"))
-            read_int(r, &job->stage);
+            read_int(r, &job->stage, 2, 3, "a stage of 2 or 3");
         else if (PL_JSON_IS(&key, "mp"))
             pl_json_bool(&r->json, &job->parallel_mixed);
         else
@@ -186,6 +184,10 @@ static void read_layers(reader *r, pl_measured *i) {
         if (next_member(r)) read_bytes(r, &layer.parameters);
         if (pl_json_item(&r->json)) pl_json_fail(&r->json, "three members in a layer");
         if (r->json.failure || r->no_memory) return;
+        if (count == MOST_LAYERS) {
+            pl_json_fail(&r->json, "at most 100000 layers");
+            return;
+        }
         layers = pl_arena_grow(r->arena, layers, &capacity, count + 1, sizeof *layers);
         r->no_memory |= !layers;
         if (!layers) return;
@@ -227,15 +229,15 @@ static void read_job(reader *r, pl_measured *i) {
         else if (PL_JSON_IS(&key, "train"))
             read_text(r, &i->train);
         else if (PL_JSON_IS(&key, "batch"))
-            read_bytes(r, &i->profile.job.batch);
+            read_whole(r, &i->profile.job.batch, 1, MOST_SIZE, "a batch of 1 to 2^40");
         else if (PL_JSON_IS(&key, "seq"))
-            read_bytes(r, &i->profile.job.seq);
+            read_whole(r, &i->profile.job.seq, 1, MOST_SIZE, "a seq of 1 to 2^40");
         else if (PL_JSON_IS(&key, "loss"))
             read_text(r, &loss);
         else if (PL_JSON_IS(&key, "checkpoint"))
             pl_json_bool(&r->json, &job->checkpoint);
         else if (PL_JSON_IS(&key, "accumulate"))
-            read_int(r, &job->accumulate);
+            read_int(r, &job->accumulate, 1, MOST_PASSES, "an accumulate of 1 to 4096 passes");
         else if (PL_JSON_IS(&key, "channels_last"))
             pl_json_bool(&r->json, &job->channels_last);
         else if (PL_JSON_IS(&key, "cudnn_benchmark"))
@@ -288,9 +290,9 @@ static void read_result(reader *r, pl_measured *i) {
         else if (PL_JSON_IS(&key, "overhead"))
             read_bytes(r, &trial->measured_overhead);
         else if (PL_JSON_IS(&key, "flops_per_step"))
-            read_real(r, &i->flops_per_step);
+            read_within(r, &i->flops_per_step, 0, 1e30, "operations from 0 to 1e30");
         else if (PL_JSON_IS(&key, "step_ms"))
-            read_real(r, &i->step_ms);
+            read_within(r, &i->step_ms, 0, 1e12, "milliseconds from 0 to 1e12");
         else if (PL_JSON_IS(&key, "params"))
             read_bytes(r, &i->profile.parameters);
         else if (PL_JSON_IS(&key, "trainable"))
@@ -346,7 +348,9 @@ pl_status pl_record_read(pl_jobs *jobs, const char *path, const char *line, size
     reader r = {.arena = jobs->arena};
     pl_json_open(&r.json, line, length, DEPTH_LIMIT);
     read_line(&r, i);
-    if (r.no_memory) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    if (r.no_memory)
+        return pl_fail(err, PL_MISSING, path, (int64_t)from,
+                       "out of memory, or over the limit set for it");
     if (r.json.failure)
         return pl_fail(err, PL_INPUT, path, (int64_t)from + r.json.failure_at, "expected %s",
                        r.json.failure);

@@ -18,7 +18,7 @@ enum { MAX_DEPTH = 64, MAX_OPERATORS = 4 << 20 };
 /* A component of a path: a module, or at the end of one a parameter. */
 typedef struct component {
     const char *name;
-    uint32_t length;
+    uint32_t length, hash;
     int32_t parent, first, last, next; /* children in order, -1: none */
     int32_t tensor;                    /* a parameter's or buffer's, else -1 */
     int32_t calls;                     /* of the module so far */
@@ -38,6 +38,8 @@ struct pl_builder {
     component *components;
     size_t tensor_count, tensor_room, node_count, node_room, module_count, module_room,
         component_count, component_room;
+    int32_t *slots; /* a hash table of components by parent and name; 0: empty */
+    size_t slot_count;
     int32_t *inputs, *outputs;
     size_t input_count, input_room, output_count, output_room;
     level levels[MAX_DEPTH];
@@ -139,14 +141,54 @@ void pl_builder_close(pl_builder **b) {
 
 /* ---- paths ---- */
 
+/* FNV-1a from a start that the file's author does not know. */
+static uint32_t hash_of(const pl_builder *b, int32_t parent, const char *name, size_t length) {
+    uint64_t hash =
+        (uint64_t)(uintptr_t)b->scratch * UINT64_C(0x9e3779b97f4a7c15) + (uint32_t)parent;
+    for (size_t i = 0; i < length; i++)
+        hash = ((hash ^ hash >> 29) ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* Where the child stands in the table, or would stand. slots: a power of two. */
+static size_t slot_of(const pl_builder *b, uint32_t hash, int32_t parent, const char *name,
+                      size_t length) {
+    const component *c = b->components;
+    size_t at = hash & (b->slot_count - 1);
+    for (; b->slots[at]; at = (at + 1) & (b->slot_count - 1)) {
+        const component *found = &c[b->slots[at]];
+        if (found->hash == hash && found->parent == parent && found->length == length &&
+            memcmp(found->name, name, length) == 0)
+            break;
+    }
+    return at;
+}
+
+/* Twice the slots, so that at most half are taken. Components are numbered from 1 in them. */
+static bool grow_slots(pl_builder *b) {
+    size_t count = b->slot_count ? b->slot_count * 2 : 256;
+    int32_t *slots = pl_arena_array(b->scratch, count, sizeof *slots);
+    if (!slots) return no_memory(b);
+    b->slots = slots;
+    b->slot_count = count;
+    for (size_t i = 1; i < b->component_count; i++) {
+        size_t at = b->components[i].hash & (count - 1);
+        while (slots[at]) at = (at + 1) & (count - 1);
+        slots[at] = (int32_t)i;
+    }
+    return true;
+}
+
 /* The child of a component, made where it is new; -1: failed. */
 static int32_t child_of(pl_builder *b, int32_t parent, const char *name, size_t length) {
     component *c = b->components;
     int32_t last = c[parent].last; /* most often the newest is asked for */
     if (last >= 0 && c[last].length == length && memcmp(c[last].name, name, length) == 0)
         return last;
-    for (int32_t i = c[parent].first; i >= 0; i = c[i].next)
-        if (c[i].length == length && memcmp(c[i].name, name, length) == 0) return i;
+    if ((b->component_count + 1) * 2 > b->slot_count && !grow_slots(b)) return -1;
+    uint32_t hash = hash_of(b, parent, name, length);
+    size_t slot = slot_of(b, hash, parent, name, length);
+    if (b->slots[slot]) return b->slots[slot];
     if (!GROW(b, b->components, b->component_count, b->component_room)) return -1;
     const char *copy = pl_arena_string(b->graph->arena, name, length);
     if (!copy) {
@@ -155,8 +197,10 @@ static int32_t child_of(pl_builder *b, int32_t parent, const char *name, size_t 
     }
     int32_t made = (int32_t)b->component_count++;
     c = b->components;
+    b->slots[slot] = made;
     c[made] = (component){.name = copy,
                           .length = (uint32_t)length,
+                          .hash = hash,
                           .parent = parent,
                           .first = -1,
                           .last = -1,

@@ -59,6 +59,13 @@ typedef struct placing {
     bool buffer;
 } placing;
 
+/* Parameters from `from` to `behind` whose paths start with the first `length` bytes of path. */
+typedef struct subtree {
+    const char *path;
+    size_t length;
+    int32_t from, behind;
+} subtree;
+
 /* Length of the module's part of a path, its dot included. */
 static size_t module_length(const char *path) {
     const char *dot = path ? strrchr(path, '.') : NULL;
@@ -115,6 +122,7 @@ static void move_model(pl_trainer *t) {
         return;
     }
     int32_t param_count = 0, count = 0, start = 0, behind = -1;
+    subtree seen[64] = {0}; /* the last of each depth: a module's parameters stand together */
     for (int32_t i = 0; i < g->tensor_count; i++)
         if (g->tensors[i].role == PL_ROLE_PARAMETER) params[param_count++] = i;
     for (int32_t i = 0; i < g->tensor_count; i++) {
@@ -122,19 +130,23 @@ static void move_model(pl_trainer *t) {
         bool buffer = tensor->role == PL_ROLE_BUFFER || tensor->role == PL_ROLE_CONSTANT;
         if (tensor->role != PL_ROLE_PARAMETER && !buffer) continue;
         size_t length = tensor->path ? module_length(tensor->path) : 0;
-        int32_t from = buffer ? start : count;
+        int32_t from = buffer ? start : count, depth = depth_of(tensor->path);
         const char *path = tensor->path ? tensor->path : "";
         while (from < param_count && strncmp(g->tensors[params[from]].path, path, length) != 0)
             from++;
         if (from < param_count) {
             if (buffer) start = from;
-            behind = from;
-            while (behind + 1 < param_count &&
-                   strncmp(g->tensors[params[behind + 1]].path, path, length) == 0)
-                behind++;
+            subtree *s = &seen[depth % 64];
+            if (!s->path || s->length != length || strncmp(s->path, path, length) != 0 ||
+                from < s->from || from > s->behind) {
+                *s = (subtree){.path = path, .length = length, .from = from, .behind = from};
+                while (s->behind + 1 < param_count &&
+                       strncmp(g->tensors[params[s->behind + 1]].path, path, length) == 0)
+                    s->behind++;
+            }
+            behind = s->behind;
         }
-        order[count++] = (placing){
-            .tensor = i, .behind = behind, .depth = depth_of(tensor->path), .buffer = buffer};
+        order[count++] = (placing){.tensor = i, .behind = behind, .depth = depth, .buffer = buffer};
         if (!buffer && count == param_count) behind = -1;
     }
     qsort(order, (size_t)count, sizeof *order, compare_placings);
