@@ -411,6 +411,27 @@ static void unknown_experts_are_built(void) {
     }
 }
 
+/* Gemma 3 with its images, whose text model says no model_type of its own, or one that is not
+ * known: Gemma's layers, not Llama's. */
+static void text_models_have_the_plan_of_their_family(void) {
+    const char *const texts[] = {"{\"model_type\":\"gemma3_text\"," SIZES ",\"head_dim\":16}",
+                                 "{\"model_type\":\"gemma3\"," SIZES ",\"head_dim\":16}",
+                                 "{\"model_type\":\"gemma3\",\"text_config\":{" SIZES
+                                 ",\"head_dim\":16}}",
+                                 "{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":"
+                                 "\"gemma3_new\"," SIZES ",\"head_dim\":16}}"};
+    int64_t want = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        pl_error err;
+        pl_graph *g = graph_of(texts[i], NULL, NULL, &err);
+        CHECK(g && !graph_unsound(g));
+        if (g && i == 0) want = parameters(g);
+        if (g) CHECK_INT(parameters(g), want);
+        pl_graph_close(&g);
+    }
+    open_and_warn(texts[3], NULL, NULL, "gemma3_new is not known", true);
+}
+
 static void hybrids_are_refused(void) {
     static const struct {
         const char *key, *value;
@@ -573,6 +594,7 @@ int main(void) {
     RUN(what_is_assumed);
     RUN(memory_runs_out);
     RUN(unknown_experts_are_built);
+    RUN(text_models_have_the_plan_of_their_family);
     RUN(hybrids_are_refused);
     RUN(positions_that_are_not_said);
     RUN(what_is_not_followed_is_told);

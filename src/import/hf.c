@@ -32,6 +32,7 @@ static const pl_hf_family *const families[] = {
 typedef struct description {
     const pl_config *config;
     const pl_hf_family *family;
+    bool guessed; /* model_type is not known: the family is what the keys look like */
     const char *file;
     pl_task task;
     pl_attn attn;
@@ -265,7 +266,11 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
                        "%.40s has a text model and others: the text model%s%.40s alone is built",
                        type ? type : "the file", inner ? " " : "", inner ? inner : "");
         recipe->guessed = true;
-        if (find_family(inner)) d->family = find_family(inner);
+        if (find_family(inner))
+            d->family = find_family(inner);
+        else if (d->family && inner)
+            pl_recipe_warn(recipe, "model_type %.40s is not known; it is built as %s's text model",
+                           inner, d->family->model_type);
         if (!type) type = inner;
     }
     if (d->family) return PL_OK;
@@ -274,9 +279,13 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
     if (hybrid || !like)
         return unknown_family(type, hybrid, pl_config_at(config, hybrid ? hybrid : "model_type"),
                               d->file, err);
-    bool experts = pl_config_experts(config);
-    d->family = find_family(experts ? "mixtral" : "llama"); /* llama.c chooses whose experts */
-    recipe->guessed = true;
+    /* Experts as Mixtral's or, where the keys are named as Qwen's and OLMoE's are, as Qwen's (both
+     * normalise queries and keys). */
+    bool experts = pl_config_experts(config),
+         mixtral = pl_config_has(config, "num_local_experts") &&
+                   !pl_config_has(config, "moe_intermediate_size");
+    d->family = find_family(!experts ? "llama" : mixtral ? "mixtral" : "qwen3_moe");
+    d->guessed = recipe->guessed = true;
     pl_recipe_warn(recipe,
                    "model_type %.40s is not known; its keys are Llama's, and it is built as %s",
                    type ? type : "(none)", experts ? "llama with experts" : "llama");
@@ -363,6 +372,8 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
     if (!b) return pl_fail(err, PL_MISSING, d->file, -1, "out of memory");
     pl_hf m = {.b = b,
                .config = d->config,
+               .family = d->family,
+               .guessed = d->guessed,
                .task = d->task,
                .attn = d->attn,
                .batch = batch,

@@ -25,10 +25,14 @@ typedef enum pl_attn { PL_ATTN_SDPA, PL_ATTN_EAGER, PL_ATTN_FLASH2 } pl_attn;
 
 typedef struct pl_config pl_config; /* the file's keys */
 
+typedef struct pl_hf_family pl_hf_family;
+
 /* A model being built. */
 typedef struct pl_hf {
     pl_builder *b;
     const pl_config *config;
+    const pl_hf_family *family;
+    bool guessed; /* the family is one that the keys look like: model_type is not known */
     pl_task task; /* never AUTO */
     pl_attn attn;
     int64_t batch, seq; /* seq: as --seq; of seq2seq models both the encoder's and the decoder's */
@@ -66,11 +70,13 @@ const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const ch
 #define PL_HF_CHOSEN  "num_experts_per_tok|moe_topk|moe_k"
 
 /* A family: a page in families/. */
-typedef struct pl_hf_family {
+struct pl_hf_family {
     const char *model_type; /* "llama" */
     uint32_t tasks;         /* 1 << PL_TASK_CAUSAL | ..: what it can be asked for */
     pl_task usual;          /* where the file does not say */
     void (*build)(pl_hf *m);
+    const void *plan; /* what build tells this family from the others of its file by, of a type of
+                         the file's own; NULL: it has no others */
     /* How the keys of its own say batchless sizes; NULL: a text model with max_position_embeddings.
      * Default --seq: text models min(max positions, 512 or so), audio and images none. */
     bool no_seq;           /* its input has no sequence to choose (images, audio) */
@@ -81,7 +87,7 @@ typedef struct pl_hf_family {
     int64_t kept_positions;  /* of the table's, not for tokens: RoBERTa counts from padding on */
     int64_t usual_positions; /* of learnt_positions: how many, where the file does not say */
     uint32_t no_attention;   /* 1 << PL_ATTN_FLASH2 | ..: what it does not follow; its own runs */
-} pl_hf_family;
+};
 
 /* Each file in families/ exports rows, ended by one without model_type; hf.c lists the files. */
 extern const pl_hf_family pl_hf_llama[], pl_hf_gpt[], pl_hf_bert[], pl_hf_vision[], pl_hf_t5[],

@@ -539,7 +539,8 @@ static void check_keys(model *o) {
         pl_hf_refuse(m, "is_decoder", "a decoder with eager attention is not built");
 }
 
-static void build(pl_hf *m, const style *s) {
+static void build(pl_hf *m) {
+    const style *s = m->family->plan;
     model o = {.m = m, .b = m->b, .s = s};
     read_keys(&o);
     check_keys(&o);
@@ -592,36 +593,24 @@ static const style
                   distilbert_base, distilbert_masked, distilbert_classify, NULL};
 /* clang-format on */
 
-#define BUILDER(family)                                                                            \
-    static void build_##family(pl_hf *m) {                                                         \
-        build(m, &family);                                                                         \
-    }
-BUILDER(bert)
-BUILDER(roberta)
-BUILDER(xlm_roberta)
-BUILDER(camembert)
-BUILDER(electra)
-BUILDER(albert)
-BUILDER(distilbert)
-
 enum {
     TASKS = 1 << PL_TASK_MASKED | 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_TOKENS | 1 << PL_TASK_BASE
 };
 
-#define ROW(type, function, kept)                                                                  \
+#define ROW(type, style, kept)                                                                     \
     {                                                                                              \
-        .model_type = type, .tasks = TASKS, .usual = PL_TASK_MASKED, .build = function,            \
-        .version = "5.22", .learnt_positions = true, .kept_positions = kept,                       \
+        .model_type = type, .tasks = TASKS, .usual = PL_TASK_MASKED, .build = build,               \
+        .plan = &(style), .version = "5.22", .learnt_positions = true, .kept_positions = kept,     \
         .usual_positions = POSITIONS                                                               \
     }
 
 const pl_hf_family pl_hf_bert[] = {
-    ROW("bert", build_bert, 0),
-    ROW("roberta", build_roberta, 2),
-    ROW("xlm-roberta", build_xlm_roberta, 2),
-    ROW("camembert", build_camembert, 2),
-    ROW("electra", build_electra, 0),
-    ROW("albert", build_albert, 0),
-    ROW("distilbert", build_distilbert, 0),
+    ROW("bert", bert, 0),
+    ROW("roberta", roberta, 2),
+    ROW("xlm-roberta", xlm_roberta, 2),
+    ROW("camembert", camembert, 2),
+    ROW("electra", electra, 0),
+    ROW("albert", albert, 0),
+    ROW("distilbert", distilbert, 0),
     {0},
 };

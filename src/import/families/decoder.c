@@ -22,8 +22,7 @@ static bool has_bias(pl_hf *m, const char *key) {
 }
 
 void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
-    const char *type = pl_hf_string(m, "model_type", "");
-    *d = (pl_decoding){.m = m, .plan = plan, .known = strcmp(type, plan->model_type) == 0};
+    *d = (pl_decoding){.m = m, .plan = plan};
     d->width = pl_hf_need(m, "hidden_size");
     d->layers = pl_hf_layers(m, "num_hidden_layers");
     d->heads = pl_hf_need(m, "num_attention_heads");

@@ -45,7 +45,6 @@ typedef enum pl_window {
 
 /* What a family has; keys name what its config says, NULL: it does not. */
 typedef struct pl_decoder {
-    const char *model_type;
     const char *package, *prefix; /* transformers.models.PACKAGE.modeling_PACKAGE.PREFIXAttention */
     pl_norm_kind norm;
     const char *eps;
@@ -53,7 +52,8 @@ typedef struct pl_decoder {
     pl_mlp_kind mlp;
     pl_qk_norm qk;
     pl_window window;
-    bool tied; /* tie_word_embeddings, where the file does not say */
+    bool own_expert_size; /* moe_intermediate_size: Qwen */
+    bool tied;            /* tie_word_embeddings, where the file does not say */
     bool fused_qkv;
     const char *qkv_bias, *out_bias, *mlp_bias; /* keys; "" : always; NULL: never */
     bool scaled_embedding;                      /* times sqrt(hidden_size), a buffer */
@@ -74,7 +74,6 @@ typedef struct pl_decoder {
 typedef struct pl_decoding {
     pl_hf *m;
     const pl_decoder *plan;
-    bool known; /* the plan is the file's own model_type's; else it is one that looks like it */
     int64_t width, inner, heads, kv_heads, head_dim, rotary_dim, layers;
     double eps, attention_dropout, residual_dropout, scale, cap, multiplier;
     const char *act;

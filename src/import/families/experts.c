@@ -6,8 +6,6 @@
  * later). Its sizes do not depend on where tokens go, so even routing is no loss here.
  *
  * Left out: the loop over experts (experts_implementation "eager"), jitter of the router. */
-#include <string.h>
-
 #include "import/families/decoder.h"
 
 typedef struct routing {
@@ -191,10 +189,11 @@ void pl_decoder_read_experts(pl_decoding *d) {
     if (d->chosen < 1 || d->chosen > d->experts)
         pl_hf_refuse(m, PL_HF_CHOSEN, "%lld of %lld experts", (long long)d->chosen,
                      (long long)d->experts);
-    bool qwen = strncmp(d->plan->model_type, "qwen", 4) == 0 && d->known;
     d->expert_inner = d->inner;
-    if (qwen) d->expert_inner = pl_hf_need(m, "moe_intermediate_size");
-    if (!d->known) d->expert_inner = pl_hf_int(m, "moe_intermediate_size", d->inner);
+    if (m->guessed)
+        d->expert_inner = pl_hf_int(m, "moe_intermediate_size", d->inner);
+    else if (d->plan->own_expert_size)
+        d->expert_inner = pl_hf_need(m, "moe_intermediate_size");
     if (d->expert_inner < 1) pl_hf_refuse(m, "moe_intermediate_size", "expected at least 1");
     d->shared_inner = pl_hf_int(m, "shared_expert_intermediate_size|shared_intermediate_size", 0);
     d->experts_type = pl_decoder_type(d, "Experts");

@@ -16,7 +16,8 @@
 void pl_gpt_enter(pl_gpt *g, const char *name, const char *class) {
     pl_module_enter(g->b, name,
                     pl_build_text(g->b, "transformers.models.%s.modeling_%s.%s%s",
-                                  g->is->model_type, g->is->model_type, g->is->stem, class));
+                                  g->m->family->model_type, g->m->family->model_type, g->is->stem,
+                                  class));
     pl_line(g->b, "");
 }
 
@@ -181,7 +182,8 @@ static const char *head_class(const pl_gpt *g) {
     }
 }
 
-void pl_gpt_build(pl_hf *m, const pl_gpt_layout *layout) {
+static void build(pl_hf *m) {
+    const pl_gpt_layout *layout = m->family->plan;
     pl_gpt state = {.m = m,
                     .b = m->b,
                     .is = layout,
@@ -364,7 +366,6 @@ static int32_t block_gpt2(pl_gpt *g, int32_t x) {
 /* ---- rows ---- */
 
 static const pl_gpt_layout gpt2 = {
-    .model_type = "gpt2",
     .names = &pl_gpt_short,
     .stem = "GPT2",
     .causal = "LMHeadModel",
@@ -385,7 +386,6 @@ static const pl_gpt_layout gpt2 = {
 };
 
 static const pl_gpt_layout bigcode = {
-    .model_type = "gpt_bigcode",
     .names = &pl_gpt_short,
     .stem = "GPTBigCode",
     .causal = "ForCausalLM",
@@ -404,59 +404,19 @@ static const pl_gpt_layout bigcode = {
     .last = pl_gpt_last,
 };
 
-static void build_gpt2(pl_hf *m) {
-    pl_gpt_build(m, &gpt2);
-}
-
-static void build_bigcode(pl_hf *m) {
-    pl_gpt_build(m, &bigcode);
-}
-
-static void build_opt(pl_hf *m) {
-    pl_gpt_build(m, &pl_gpt_opt);
-}
-
-static void build_neox(pl_hf *m) {
-    pl_gpt_build(m, &pl_gpt_neox);
-}
-
-static void build_phi(pl_hf *m) {
-    pl_gpt_build(m, &pl_gpt_phi);
-}
-
-static void build_bloom(pl_hf *m) {
-    pl_gpt_build(m, &pl_gpt_bloom);
-}
-
-static void build_falcon(pl_hf *m) {
-    pl_gpt_build(m, &pl_gpt_falcon);
-}
-
-static void build_gptj(pl_hf *m) {
-    pl_gpt_build(m, &pl_gpt_gptj);
-}
-
-static void build_codegen(pl_hf *m) {
-    pl_gpt_build(m, &pl_gpt_codegen);
-}
-
-static void build_neo(pl_hf *m) {
-    pl_gpt_build(m, &pl_gpt_neo);
-}
-
 #define HEADS  (1u << PL_TASK_CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_BASE)
 #define TOKENS (1u << PL_TASK_TOKENS)
-#define ROW(type, heads, function)                                                                 \
+#define ROW(type, heads, layout)                                                                   \
     {                                                                                              \
-        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
-        .version = "5.22"                                                                          \
+        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = build,               \
+        .plan = &(layout), .version = "5.22"                                                       \
     }
 /* With a table of positions, of as many rows as key says, or count. */
-#define LEARNT(type, heads, function, key, count, missing)                                         \
+#define LEARNT(type, heads, layout, key, count, missing)                                           \
     {                                                                                              \
-        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = function,            \
-        .version = "5.22", .learnt_positions = true, .positions = key, .usual_positions = count,   \
-        .no_attention = missing                                                                    \
+        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = build,               \
+        .plan = &(layout), .version = "5.22", .learnt_positions = true, .positions = key,          \
+        .usual_positions = count, .no_attention = missing                                          \
     }
 
 #define POSITIONS "n_positions|max_position_embeddings"
@@ -464,21 +424,22 @@ static void build_neo(pl_hf *m) {
 #define NO_FLASH  (1u << PL_ATTN_FLASH2)
 
 const pl_hf_family pl_hf_gpt[] = {
-    LEARNT("gpt2", HEADS | TOKENS, build_gpt2, POSITIONS, 1024, 0),
-    LEARNT("gpt_bigcode", HEADS | TOKENS, build_bigcode, POSITIONS, 1024, 0),
-    LEARNT("opt", HEADS, build_opt, "max_position_embeddings", 2048, 0),
-    ROW("gpt_neox", HEADS | TOKENS, build_neox),
-    ROW("phi", HEADS | TOKENS, build_phi),
+    LEARNT("gpt2", HEADS | TOKENS, gpt2, POSITIONS, 1024, 0),
+    LEARNT("gpt_bigcode", HEADS | TOKENS, bigcode, POSITIONS, 1024, 0),
+    LEARNT("opt", HEADS, pl_gpt_opt, "max_position_embeddings", 2048, 0),
+    ROW("gpt_neox", HEADS | TOKENS, pl_gpt_neox),
+    ROW("phi", HEADS | TOKENS, pl_gpt_phi),
     {.model_type = "bloom",
      .tasks = HEADS | TOKENS,
      .usual = PL_TASK_CAUSAL,
-     .build = build_bloom,
+     .build = build,
+     .plan = &pl_gpt_bloom,
      .version = "5.22",
      .no_attention = NO_SDPA | NO_FLASH},
-    ROW("falcon", HEADS | TOKENS, build_falcon),
-    LEARNT("gptj", HEADS, build_gptj, POSITIONS, 2048, NO_SDPA),
-    LEARNT("codegen", 1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE, build_codegen, POSITIONS, 2048,
+    ROW("falcon", HEADS | TOKENS, pl_gpt_falcon),
+    LEARNT("gptj", HEADS, pl_gpt_gptj, POSITIONS, 2048, NO_SDPA),
+    LEARNT("codegen", 1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE, pl_gpt_codegen, POSITIONS, 2048,
            NO_SDPA | NO_FLASH),
-    LEARNT("gpt_neo", HEADS | TOKENS, build_neo, "max_position_embeddings", 2048, NO_SDPA),
+    LEARNT("gpt_neo", HEADS | TOKENS, pl_gpt_neo, "max_position_embeddings", 2048, NO_SDPA),
     {0},
 };

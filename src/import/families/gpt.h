@@ -34,7 +34,6 @@ typedef struct pl_gpt {
 } pl_gpt;
 
 struct pl_gpt_layout {
-    const char *model_type;    /* "gpt2" */
     const pl_gpt_names *names; /* of its keys */
     const char *stem;          /* its classes are GPT2Block, GPT2Attention, .. */
     const char *causal;        /* the class with the language head, less the stem */
@@ -56,9 +55,6 @@ struct pl_gpt_layout {
     int32_t (*run)(pl_gpt *g, int32_t x);  /* one block, inside its module */
     int32_t (*last)(pl_gpt *g, int32_t x); /* behind the blocks */
 };
-
-/* The whole model with the head of g->m->task. */
-void pl_gpt_build(pl_hf *m, const pl_gpt_layout *layout);
 
 /* Enters a module of the family's own class: stem + class. */
 void pl_gpt_enter(pl_gpt *g, const char *name, const char *class);

@@ -57,8 +57,9 @@ static int32_t embed_rotary(pl_gpt *g, int32_t ids) {
     pl_line(b, phi ? "inputs_embeds = embed_dropout(inputs_embeds)"
                    : "hidden_states = emb_dropout(inputs_embeds)");
     x = pl_hf_dropout(g->m, phi ? "embed_dropout" : "emb_dropout", x, g->embed_dropout);
-    const char *type = pl_build_text(b, "transformers.models.%s.modeling_%s.%sRotaryEmbedding",
-                                     g->is->model_type, g->is->model_type, g->is->stem);
+    const char *type =
+        pl_build_text(b, "transformers.models.%s.modeling_%s.%sRotaryEmbedding",
+                      g->m->family->model_type, g->m->family->model_type, g->is->stem);
     pl_hf_rotary(g->m, "rotary_emb", type, g->rotary, g->positions, pl_built(b, x)->dtype, &g->cos,
                  &g->sin);
     return x;
@@ -179,7 +180,6 @@ static int32_t block_phi(pl_gpt *g, int32_t x) {
 }
 
 const pl_gpt_layout pl_gpt_neox = {
-    .model_type = "gpt_neox",
     .names = &pl_gpt_long,
     .stem = "GPTNeoX",
     .causal = "ForCausalLM",
@@ -197,7 +197,6 @@ const pl_gpt_layout pl_gpt_neox = {
 };
 
 const pl_gpt_layout pl_gpt_phi = {
-    .model_type = "phi",
     .names = &pl_gpt_long,
     .stem = "Phi",
     .causal = "ForCausalLM",
@@ -335,7 +334,6 @@ static const pl_gpt_names bloom_names = {
     "n_head|num_attention_heads|num_heads", "n_inner|intermediate_size"};
 
 const pl_gpt_layout pl_gpt_bloom = {
-    .model_type = "bloom",
     .names = &bloom_names,
     .stem = "Bloom",
     .causal = "ForCausalLM",
@@ -575,7 +573,6 @@ static int32_t block_falcon(pl_gpt *g, int32_t x) {
 }
 
 const pl_gpt_layout pl_gpt_falcon = {
-    .model_type = "falcon",
     .names = &pl_gpt_long,
     .stem = "Falcon",
     .causal = "ForCausalLM",

@@ -5,8 +5,6 @@
  *
  * Left out: the difference between gpt_neo's local and global layers, which is in the mask's
  * numbers alone; OPT's layerdrop (no layer is dropped). */
-#include <string.h>
-
 #include "import/families/gpt.h"
 
 static void read_old(pl_gpt *g) {
@@ -15,7 +13,7 @@ static void read_old(pl_gpt *g) {
     g->attn_dropout = pl_hf_float(g->m, "attn_pdrop|attention_dropout", 0);
     g->dropout = pl_hf_float(g->m, "resid_pdrop|resid_dropout", 0);
     g->rotary = pl_hf_int(g->m, "rotary_dim", 64);
-    if (strcmp(g->is->model_type, "gpt_neo") == 0) return;
+    if (g->is == &pl_gpt_neo) return;
     if (g->rotary < 2 || g->rotary > g->head_dim || g->rotary % 2 != 0) {
         pl_hf_refuse(g->m, "rotary_dim", "expected an even number of 2 to %lld",
                      (long long)g->head_dim);
@@ -29,7 +27,7 @@ static void read_codegen(pl_gpt *g) {
 }
 
 static bool flash(const pl_gpt *g) {
-    return g->m->attn == PL_ATTN_FLASH2 && strcmp(g->is->model_type, "codegen") != 0;
+    return g->m->attn == PL_ATTN_FLASH2 && g->is != &pl_gpt_codegen;
 }
 
 static int64_t positions_of(pl_gpt *g) {
@@ -43,7 +41,7 @@ static int32_t embed_old(pl_gpt *g, int32_t ids) {
     int32_t x = pl_gpt_embedding(g, "wte", g->vocab, g->hidden, ids, -1, &g->table);
     pl_gpt_positions(g);
     if (!flash(g)) g->mask = pl_gpt_mask(g, x);
-    if (strcmp(g->is->model_type, "gpt_neo") == 0) {
+    if (g->is == &pl_gpt_neo) {
         pl_line(b, "position_embeds = wpe(position_ids)");
         int32_t p =
             pl_gpt_embedding(g, "wpe", positions_of(g), g->hidden, g->positions, -1, &table);
@@ -64,7 +62,7 @@ static int32_t permuted(pl_gpt *g, int32_t x) {
  * mask of its own, or PL_NONE. */
 static int32_t attend(pl_gpt *g, int32_t q, int32_t k, int32_t v, int32_t own) {
     pl_builder *b = g->b;
-    bool codegen = strcmp(g->is->model_type, "codegen") == 0;
+    bool codegen = g->is == &pl_gpt_codegen;
     int32_t x;
     pl_line(b, "attn_output, attn_weights = _attn(query, key, value)");
     if (flash(g)) {
@@ -285,8 +283,7 @@ static int32_t block_gptj(pl_gpt *g, int32_t x) {
     pl_module_children(b, "ln_1 attn mlp");
     pl_line(b, "hidden_states = ln_1(hidden_states)");
     int32_t y = pl_hf_layer_norm(g->m, "ln_1", x, g->eps, true);
-    int32_t z =
-        strcmp(g->is->model_type, "codegen") == 0 ? attention_codegen(g, y) : attention_gptj(g, y);
+    int32_t z = g->is == &pl_gpt_codegen ? attention_codegen(g, y) : attention_gptj(g, y);
     y = mlp(g, y, "fc_in", "fc_out");
     pl_line(b, "hidden_states = attn_outputs + feed_forward_hidden_states + residual");
     z = pl_aten_add(b, z, y);
@@ -309,7 +306,6 @@ static int32_t block_neo(pl_gpt *g, int32_t x) {
 }
 
 const pl_gpt_layout pl_gpt_gptj = {
-    .model_type = "gptj",
     .names = &pl_gpt_short,
     .stem = "GPTJ",
     .causal = "ForCausalLM",
@@ -328,7 +324,6 @@ const pl_gpt_layout pl_gpt_gptj = {
 };
 
 const pl_gpt_layout pl_gpt_codegen = {
-    .model_type = "codegen",
     .names = &pl_gpt_short,
     .stem = "CodeGen",
     .causal = "ForCausalLM",
@@ -351,7 +346,6 @@ static const pl_gpt_names neo_names = {"hidden_size|n_embd", "num_layers|num_hid
                                        "intermediate_size|n_inner|ffn_dim|ffn_hidden_size"};
 
 const pl_gpt_layout pl_gpt_neo = {
-    .model_type = "gpt_neo",
     .names = &neo_names,
     .stem = "GPTNeo",
     .causal = "ForCausalLM",
@@ -509,7 +503,6 @@ static const pl_gpt_names opt_names = {"hidden_size|n_embd", "num_hidden_layers|
                                        "ffn_dim|intermediate_size|n_inner|ffn_hidden_size"};
 
 const pl_gpt_layout pl_gpt_opt = {
-    .model_type = "opt",
     .names = &opt_names,
     .stem = "OPT",
     .causal = "ForCausalLM",

@@ -1,176 +1,13 @@
 /* llama: Llama and the decoders built on its plan, a row each. decoder.c has the blocks.
  *
- * Rules: transformers 5.22, models/<package>/modeling_<package>.py; rows by its modular_*.py, which
+ * Rules: transformers 5.22, models/<package>/modeling_<package>.py; rows, at the end, by its modular_*.py, which
  * say what a model changes. Heads: causal, sequence and token classification (modeling_layers.py),
  * none.
  *
  * Left out: output_router_logits' extra loss (small), Gemma 3's images. */
 #include <math.h>
-#include <string.h>
 
 #include "import/families/decoder.h"
-#include "import/hf_config.h"
-
-static const pl_decoder decoders[] = {
-    {.model_type = "llama",
-     .package = "llama",
-     .prefix = "Llama",
-     .eps = "rms_norm_eps",
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .mlp_bias = "mlp_bias"},
-    {.model_type = "mistral",
-     .package = "mistral",
-     .prefix = "Mistral",
-     .eps = "rms_norm_eps",
-     .window = PL_WINDOW_ALL},
-    {.model_type = "mixtral",
-     .package = "mixtral",
-     .prefix = "Mixtral",
-     .eps = "rms_norm_eps",
-     .window = PL_WINDOW_ALL,
-     .mlp = PL_MLP_EXPERTS},
-    {.model_type = "qwen2",
-     .package = "qwen2",
-     .prefix = "Qwen2",
-     .eps = "rms_norm_eps",
-     .qkv_bias = "",
-     .window = PL_WINDOW_LAST},
-    {.model_type = "qwen2_moe",
-     .package = "qwen2_moe",
-     .prefix = "Qwen2Moe",
-     .eps = "rms_norm_eps",
-     .qkv_bias = "",
-     .window = PL_WINDOW_LAST,
-     .mlp = PL_MLP_EXPERTS},
-    {.model_type = "qwen3",
-     .package = "qwen3",
-     .prefix = "Qwen3",
-     .eps = "rms_norm_eps",
-     .qk = PL_QK_VIEW,
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .window = PL_WINDOW_LAST},
-    {.model_type = "qwen3_moe",
-     .package = "qwen3_moe",
-     .prefix = "Qwen3Moe",
-     .eps = "rms_norm_eps",
-     .qk = PL_QK_VIEW,
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .window = PL_WINDOW_LAST,
-     .mlp = PL_MLP_EXPERTS},
-    {.model_type = "gemma",
-     .package = "gemma",
-     .prefix = "Gemma",
-     .norm = PL_NORM_RMS_ONE,
-     .eps = "rms_norm_eps",
-     .tied = true,
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .scaled_embedding = true},
-    {.model_type = "gemma2",
-     .package = "gemma2",
-     .prefix = "Gemma2",
-     .norm = PL_NORM_RMS_ONE,
-     .eps = "rms_norm_eps",
-     .wiring = PL_WIRING_SANDWICH,
-     .window = PL_WINDOW_ALTERNATE,
-     .tied = true,
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .scaled_embedding = true,
-     .caps = true,
-     .eager_only = true},
-    {.model_type = "gemma3_text",
-     .package = "gemma3",
-     .prefix = "Gemma3",
-     .norm = PL_NORM_RMS_ONE,
-     .eps = "rms_norm_eps",
-     .wiring = PL_WIRING_SANDWICH,
-     .qk = PL_QK_HEADS,
-     .window = PL_WINDOW_PATTERN,
-     .tied = true,
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .scaled_embedding = true,
-     .caps = true,
-     .two_rotaries = true},
-    {.model_type = "phi3",
-     .package = "phi3",
-     .prefix = "Phi3",
-     .eps = "rms_norm_eps",
-     .mlp = PL_MLP_FUSED,
-     .window = PL_WINDOW_ALL,
-     .fused_qkv = true,
-     .rotary_share = 1,
-     .dropouts = true},
-    {.model_type = "granite",
-     .package = "granite",
-     .prefix = "Granite",
-     .eps = "rms_norm_eps",
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .mlp_bias = "mlp_bias",
-     .multipliers = true},
-    {.model_type = "olmo",
-     .package = "olmo",
-     .prefix = "Olmo",
-     .norm = PL_NORM_BARE,
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .float_rotary = true},
-    {.model_type = "olmo2",
-     .package = "olmo2",
-     .prefix = "Olmo2",
-     .norm = PL_NORM_RMS_FLOAT,
-     .eps = "rms_norm_eps",
-     .wiring = PL_WIRING_POST,
-     .qk = PL_QK_WHOLE,
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .float_rotary = true},
-    {.model_type = "smollm3",
-     .package = "smollm3",
-     .prefix = "SmolLM3",
-     .eps = "rms_norm_eps",
-     .window = PL_WINDOW_LAST,
-     .tied = true,
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .mlp_bias = "mlp_bias",
-     .some_without_rotary = true},
-    {.model_type = "starcoder2",
-     .package = "starcoder2",
-     .prefix = "Starcoder2",
-     .norm = PL_NORM_LAYER,
-     .eps = "norm_epsilon",
-     .mlp = PL_MLP_PLAIN,
-     .window = PL_WINDOW_ALL,
-     .tied = true,
-     .qkv_bias = "use_bias",
-     .out_bias = "use_bias",
-     .mlp_bias = "use_bias",
-     .mlp_dropouts = true},
-    {.model_type = "cohere",
-     .package = "cohere",
-     .prefix = "Cohere",
-     .norm = PL_NORM_MEAN,
-     .eps = "layer_norm_eps",
-     .wiring = PL_WIRING_PARALLEL,
-     .tied = true,
-     .qkv_bias = "attention_bias",
-     .out_bias = "attention_bias",
-     .logit_scale = true},
-    {.model_type = "stablelm",
-     .package = "stablelm",
-     .prefix = "StableLm",
-     .norm = PL_NORM_LAYER,
-     .eps = "layer_norm_eps",
-     .qkv_bias = "use_qkv_bias",
-     .rotary_share = 0.25,
-     .one_dropout = true},
-};
 
 /* ---- the model ---- */
 
@@ -303,24 +140,8 @@ static void tag(pl_decoding *d, int32_t ids) {
     pl_module_leave(b);
 }
 
-/* What is not known but looks like Llama is built as such; its experts as Mixtral's, or, where the
- * keys are named as Qwen's and OLMoE's are, as Qwen's (both normalise queries and keys). */
-static const pl_decoder *plan_of(pl_hf *m) {
-    const char *type = pl_hf_string(m, "model_type", "llama"), *like = "llama";
-    if (pl_config_experts(m->config))
-        like = pl_hf_has(m, "num_local_experts") && !pl_hf_has(m, "moe_intermediate_size")
-                   ? "mixtral"
-                   : "qwen3_moe";
-    const pl_decoder *plan = NULL, *nearest = &decoders[0];
-    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
-        if (strcmp(decoders[i].model_type, type) == 0) plan = &decoders[i];
-        if (strcmp(decoders[i].model_type, like) == 0) nearest = &decoders[i];
-    }
-    return plan ? plan : nearest;
-}
-
 static void build(pl_hf *m) {
-    const pl_decoder *plan = plan_of(m);
+    const pl_decoder *plan = m->family->plan;
     pl_decoding d;
     if (plan->eager_only && m->attn == PL_ATTN_SDPA) m->attn = PL_ATTN_EAGER;
     pl_decoder_read(&d, m, plan);
@@ -337,29 +158,86 @@ static void build(pl_hf *m) {
 #define HEADS  (CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_TOKENS)
 #define EVEN   "tokens are taken to be spread evenly over the experts"
 #define ROW(type, which)                                                                           \
-    { type, which, PL_TASK_CAUSAL, build, .version = "5.22" }
-#define MOE(type)                                                                                  \
-    { type, HEADS, PL_TASK_CAUSAL, build, .version = "5.22", .warning = EVEN }
+    .model_type = type, .tasks = which, .usual = PL_TASK_CAUSAL, .build = build, .version = "5.22"
+#define PLAN(...)                                                                                  \
+    .plan = &(const pl_decoder) {                                                                  \
+        __VA_ARGS__                                                                                \
+    }
+
+static const pl_decoder gemma3 = {.package = "gemma3",
+                                  .prefix = "Gemma3",
+                                  .norm = PL_NORM_RMS_ONE,
+                                  .eps = "rms_norm_eps",
+                                  .wiring = PL_WIRING_SANDWICH,
+                                  .qk = PL_QK_HEADS,
+                                  .window = PL_WINDOW_PATTERN,
+                                  .tied = true,
+                                  .qkv_bias = "attention_bias",
+                                  .out_bias = "attention_bias",
+                                  .scaled_embedding = true,
+                                  .caps = true,
+                                  .two_rotaries = true};
 
 const pl_hf_family pl_hf_llama[] = {
-    ROW("llama", HEADS),
-    ROW("mistral", HEADS),
-    MOE("mixtral"),
-    ROW("qwen2", HEADS),
-    MOE("qwen2_moe"),
-    ROW("qwen3", HEADS),
-    MOE("qwen3_moe"),
-    ROW("gemma", HEADS),
-    {"gemma2", HEADS, PL_TASK_CAUSAL, build, .version = "5.22", .no_attention = 1u << PL_ATTN_SDPA},
-    ROW("gemma3", HEADS),
-    ROW("gemma3_text", HEADS),
-    ROW("phi3", HEADS),
-    ROW("granite", CAUSAL),
-    ROW("olmo", CAUSAL),
-    ROW("olmo2", CAUSAL),
-    ROW("smollm3", HEADS),
-    ROW("starcoder2", HEADS),
-    ROW("cohere", CAUSAL),
-    ROW("stablelm", HEADS),
+    {ROW("llama", HEADS),
+     PLAN(.package = "llama", .prefix = "Llama", .eps = "rms_norm_eps",
+          .qkv_bias = "attention_bias", .out_bias = "attention_bias", .mlp_bias = "mlp_bias")},
+    {ROW("mistral", HEADS), PLAN(.package = "mistral", .prefix = "Mistral", .eps = "rms_norm_eps",
+                                 .window = PL_WINDOW_ALL)},
+    {ROW("mixtral", HEADS), .warning = EVEN,
+     PLAN(.package = "mixtral", .prefix = "Mixtral", .eps = "rms_norm_eps", .window = PL_WINDOW_ALL,
+          .mlp = PL_MLP_EXPERTS)},
+    {ROW("qwen2", HEADS), PLAN(.package = "qwen2", .prefix = "Qwen2", .eps = "rms_norm_eps",
+                               .qkv_bias = "", .window = PL_WINDOW_LAST)},
+    {ROW("qwen2_moe", HEADS), .warning = EVEN,
+     PLAN(.package = "qwen2_moe", .prefix = "Qwen2Moe", .eps = "rms_norm_eps", .qkv_bias = "",
+          .window = PL_WINDOW_LAST, .mlp = PL_MLP_EXPERTS, .own_expert_size = true)},
+    {ROW("qwen3", HEADS),
+     PLAN(.package = "qwen3", .prefix = "Qwen3", .eps = "rms_norm_eps", .qk = PL_QK_VIEW,
+          .qkv_bias = "attention_bias", .out_bias = "attention_bias", .window = PL_WINDOW_LAST)},
+    {ROW("qwen3_moe", HEADS), .warning = EVEN,
+     PLAN(.package = "qwen3_moe", .prefix = "Qwen3Moe", .eps = "rms_norm_eps", .qk = PL_QK_VIEW,
+          .qkv_bias = "attention_bias", .out_bias = "attention_bias", .window = PL_WINDOW_LAST,
+          .mlp = PL_MLP_EXPERTS, .own_expert_size = true)},
+    {ROW("gemma", HEADS), PLAN(.package = "gemma", .prefix = "Gemma", .norm = PL_NORM_RMS_ONE,
+                               .eps = "rms_norm_eps", .tied = true, .qkv_bias = "attention_bias",
+                               .out_bias = "attention_bias", .scaled_embedding = true)},
+    {ROW("gemma2", HEADS), .no_attention = 1u << PL_ATTN_SDPA,
+     PLAN(.package = "gemma2", .prefix = "Gemma2", .norm = PL_NORM_RMS_ONE, .eps = "rms_norm_eps",
+          .wiring = PL_WIRING_SANDWICH, .window = PL_WINDOW_ALTERNATE, .tied = true,
+          .qkv_bias = "attention_bias", .out_bias = "attention_bias", .scaled_embedding = true,
+          .caps = true, .eager_only = true)},
+    {ROW("gemma3", HEADS), .plan = &gemma3},
+    {ROW("gemma3_text", HEADS), .plan = &gemma3},
+    {ROW("phi3", HEADS),
+     PLAN(.package = "phi3", .prefix = "Phi3", .eps = "rms_norm_eps", .mlp = PL_MLP_FUSED,
+          .window = PL_WINDOW_ALL, .fused_qkv = true, .rotary_share = 1, .dropouts = true)},
+    {ROW("granite", CAUSAL), PLAN(.package = "granite", .prefix = "Granite", .eps = "rms_norm_eps",
+                                  .qkv_bias = "attention_bias", .out_bias = "attention_bias",
+                                  .mlp_bias = "mlp_bias", .multipliers = true)},
+    {ROW("olmo", CAUSAL),
+     PLAN(.package = "olmo", .prefix = "Olmo", .norm = PL_NORM_BARE, .qkv_bias = "attention_bias",
+          .out_bias = "attention_bias", .float_rotary = true)},
+    {ROW("olmo2", CAUSAL),
+     PLAN(.package = "olmo2", .prefix = "Olmo2", .norm = PL_NORM_RMS_FLOAT, .eps = "rms_norm_eps",
+          .wiring = PL_WIRING_POST, .qk = PL_QK_WHOLE, .qkv_bias = "attention_bias",
+          .out_bias = "attention_bias", .float_rotary = true)},
+    {ROW("smollm3", HEADS),
+     PLAN(.package = "smollm3", .prefix = "SmolLM3", .eps = "rms_norm_eps",
+          .window = PL_WINDOW_LAST, .tied = true, .qkv_bias = "attention_bias",
+          .out_bias = "attention_bias", .mlp_bias = "mlp_bias", .some_without_rotary = true)},
+    {ROW("starcoder2", HEADS),
+     PLAN(.package = "starcoder2", .prefix = "Starcoder2", .norm = PL_NORM_LAYER,
+          .eps = "norm_epsilon", .mlp = PL_MLP_PLAIN, .window = PL_WINDOW_ALL, .tied = true,
+          .qkv_bias = "use_bias", .out_bias = "use_bias", .mlp_bias = "use_bias",
+          .mlp_dropouts = true)},
+    {ROW("cohere", CAUSAL),
+     PLAN(.package = "cohere", .prefix = "Cohere", .norm = PL_NORM_MEAN, .eps = "layer_norm_eps",
+          .wiring = PL_WIRING_PARALLEL, .tied = true, .qkv_bias = "attention_bias",
+          .out_bias = "attention_bias", .logit_scale = true)},
+    {ROW("stablelm", HEADS),
+     PLAN(.package = "stablelm", .prefix = "StableLm", .norm = PL_NORM_LAYER,
+          .eps = "layer_norm_eps", .qkv_bias = "use_qkv_bias", .rotary_share = 0.25,
+          .one_dropout = true)},
     {0},
 };

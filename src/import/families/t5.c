@@ -251,7 +251,8 @@ static int32_t stack(t5 *o, const char *name, int32_t ids, int32_t table, int64_
     return x;
 }
 
-static void build(pl_hf *m, const style *s) {
+static void build(pl_hf *m) {
+    const style *s = m->family->plan;
     pl_builder *b = m->b;
     t5 o = {
         .s = s, .m = m, .b = b, .bias = {PL_NONE, PL_NONE}, .ahead = PL_NONE, .memory = PL_NONE};
@@ -314,25 +315,19 @@ static void build(pl_hf *m, const style *s) {
     pl_hf_seq2seq_loss(m, x, labels);
 }
 
-static void build_t5(pl_hf *m) {
-    build(m, &t5_style);
-}
-
-static void build_mt5(pl_hf *m) {
-    build(m, &mt5_style);
-}
-
 const pl_hf_family pl_hf_t5[] = {
     {.model_type = "t5",
      .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE,
      .usual = PL_TASK_SEQ2SEQ,
-     .build = build_t5,
+     .build = build,
+     .plan = &t5_style,
      .version = "5.22",
      .no_attention = 1u << PL_ATTN_FLASH2},
     {.model_type = "mt5",
      .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE,
      .usual = PL_TASK_SEQ2SEQ,
-     .build = build_mt5,
+     .build = build,
+     .plan = &mt5_style,
      .version = "5.22",
      .no_attention = 1u << PL_ATTN_FLASH2},
     {0},

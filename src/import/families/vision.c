@@ -399,7 +399,8 @@ static void read_keys(model *o) {
     }
 }
 
-static void build(pl_hf *m, const style *s) {
+static void build(pl_hf *m) {
+    const style *s = m->family->plan;
     model o = {.m = m, .b = m->b, .s = s, .index = PL_NONE};
     read_keys(&o);
     pl_builder *b = m->b;
@@ -453,31 +454,18 @@ static const style
             "layernorm_after"},
     dinov2 = {"dinov2", "Dinov2", SCALES | KEY_BIAS | MASK_TOKEN, 14, 1e-6, "norm1", "norm2"};
 
-static void build_vit(pl_hf *m) {
-    build(m, &vit);
-}
-static void build_deit(pl_hf *m) {
-    build(m, &deit);
-}
-static void build_beit(pl_hf *m) {
-    build(m, &beit);
-}
-static void build_dinov2(pl_hf *m) {
-    build(m, &dinov2);
-}
-
 enum { TASKS = 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_BASE };
 
-#define ROW(type, function, missing)                                                               \
+#define ROW(type, style, missing)                                                                  \
     {                                                                                              \
-        .model_type = type, .tasks = TASKS, .usual = PL_TASK_CLASSIFY, .build = function,          \
-        .no_seq = true, .version = "5.22", .no_attention = missing                                 \
+        .model_type = type, .tasks = TASKS, .usual = PL_TASK_CLASSIFY, .build = build,             \
+        .plan = &(style), .no_seq = true, .version = "5.22", .no_attention = missing               \
     }
 
 const pl_hf_family pl_hf_vision[] = {
-    ROW("vit", build_vit, 0),
-    ROW("deit", build_deit, 0),
-    ROW("beit", build_beit, 1u << PL_ATTN_FLASH2),
-    ROW("dinov2", build_dinov2, 0),
+    ROW("vit", vit, 0),
+    ROW("deit", deit, 0),
+    ROW("beit", beit, 1u << PL_ATTN_FLASH2),
+    ROW("dinov2", dinov2, 0),
     {0},
 };
