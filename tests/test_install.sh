@@ -63,6 +63,48 @@ END
     is "$(cat static-out)" "$(cat shared-out)"
 }
 
+# The laboratory's header, library and pkg-config file: an estimator of its own after pl_lab_register, and none before.
+a_program_builds_against_the_laboratory() {
+    case $BUILD in *asan*) skip "a_program_builds_against_the_laboratory: on the ordinary build alone" ;; esac
+    [ -f "$BUILD/libplimsoll-lab.so" ] || skip "a_program_builds_against_the_laboratory: a build without it"
+    install_tree
+    cat >lab.c <<'END'
+#include <plimsoll/lab.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    pl_model *model = NULL;
+    pl_report *report = NULL;
+    pl_error err;
+    pl_job job;
+    pl_job_default(&job);
+    job.estimator = "random-forest";
+    if (argc != 2 || pl_model_open(&model, argv[1], NULL, &err) != PL_OK) return 1;
+    if (pl_estimate(&report, model, &job, &err) != PL_USAGE) return 2;
+    pl_lab_register();
+    if (pl_estimate(&report, model, &job, &err) != PL_OK) return 3;
+    printf("%lld\n", (long long)report->peak_bytes);
+    pl_report_close(&report);
+    pl_model_close(&model);
+    return 0;
+}
+END
+    libdir=$(dirname "$(find "$prefix" -name libplimsoll-lab.so)")
+    PKG_CONFIG_PATH=$libdir/pkgconfig
+    export PKG_CONFIG_PATH
+    flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs plimsoll-lab)
+    # shellcheck disable=SC2086
+    cc -std=c11 -Wall -Wextra -Wpedantic -Werror lab.c $flags -o shared-lab
+    # shellcheck disable=SC2046
+    cc -std=c11 lab.c -I"$prefix/include" "$libdir/libplimsoll-lab.a" "$libdir/libplimsoll.a" \
+        $(pkg-config --define-variable=prefix="$prefix" --static --libs-only-l plimsoll-lab | sed 's/-lplimsoll[-a-z]*//g') -o static-lab
+    LD_LIBRARY_PATH=$libdir ./shared-lab "$ROOT/examples/resnet18.pt2" >shared-out
+    ./static-lab "$ROOT/examples/resnet18.pt2" >static-out
+    "$PLIMSOLL" estimate "$ROOT/examples/resnet18.pt2" --estimator random-forest --json >out
+    is "$(cat shared-out)" "$(value memory.peak_bytes <out)"
+    is "$(cat static-out)" "$(cat shared-out)"
+}
+
 try everything_is_installed
 try a_program_builds_against_it
+try a_program_builds_against_the_laboratory
 done_testing

@@ -19,18 +19,18 @@ it_builds_and_needs_no_liblzma() {
 its_estimates_are_the_same() {
     build_it
     for estimator in sim hybrid; do
-        for binary in "$PLIMSOLL" build/plimsoll; do
-            "$binary" estimate "$ROOT/examples/resnet18.pt2" --estimator $estimator --json | sed 's/"elapsed_us":[0-9]*//' >"$(basename "$(dirname "$binary")")-$estimator"
-        done
+        "$PLIMSOLL" estimate "$ROOT/examples/resnet18.pt2" --estimator "$estimator" --json >with
+        build/plimsoll estimate "$ROOT/examples/resnet18.pt2" --estimator "$estimator" --json >without
+        sed -i 's/"elapsed_us":[0-9]*//' with without
+        [ -s with ]
+        cmp with without
     done
-    cmp "$(basename "$BUILD")-sim" build-sim
-    cmp "$(basename "$BUILD")-hybrid" build-hybrid
 }
 
 it_says_what_it_lacks() {
     build_it
     for verb in train evaluate; do
-        gives 2 build/plimsoll $verb x
+        gives 2 build/plimsoll "$verb" x
         says err 'this build has no laboratory'
         build/plimsoll --help >out
         if grep -q "^ *$verb " out; then echo "help has $verb"; false; fi
