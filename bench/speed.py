@@ -9,7 +9,6 @@ With --grow: chains of 100 to 100,000 operators made by tools/make_chain.py, tim
 import json
 import os
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys

@@ -7,7 +7,7 @@ Needs torch (made with 2.11.0), onnx (1.23) and onnxscript (0.7). Weights are ta
 that does not exist, but for tensors of up to 16 elements, which shapes are computed from, and for those of
 block-old-eval.onnx, whose equality shows what was tied. In stack traces the
 folders before site-packages and before this script are cut off."""
-import os, re, sys, tempfile, warnings
+import os, re, tempfile, warnings
 
 import onnx
 import torch

@@ -4,7 +4,7 @@
 
 packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev liblzma-dev libopenblas0 libxgboost-dev"
 # What the tests need besides.
-test_packages="xz-utils clang clang-format shellcheck"
+test_packages="xz-utils clang clang-format shellcheck python3 python3-venv"
 
 # Installs what is missing when root; else says what to install and ends with 4.
 prepare_packages() {
@@ -88,4 +88,39 @@ prepare_build() {
     fi
     [ -f "$folder/.built" ] || : >"$folder/.built"
     rm -f "$log"
+}
+
+# prepare_python: a Python with PyTorch and the linters for the tests, in PLIMSOLL_TEST_PYTHON. It is a virtual environment
+# in the user's cache, in a folder named by python/tests/requirements.txt and the version of Python, and is made once.
+# Where it cannot be made (offline), the variable stays empty, and what needs it is skipped, or fails with CI=true.
+prepare_python() {
+    [ -z "${PLIMSOLL_TEST_PYTHON:-}" ] || return 0
+    pins=$root/python/tests/requirements.txt
+    version=$(python3 -c 'import sys, venv, ensurepip; print(sys.version)' 2>/dev/null) || {
+        echo "plimsoll: no python3 with venv: the tests with PyTorch are skipped" >&2
+        return 0
+    }
+    cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/plimsoll
+    folder=$cache/python-$({ echo "$version" && cat "$pins"; } | sha256sum | cut -c 1-16)
+    if [ ! -f "$folder/.ready" ]; then
+        mkdir -p "$cache"
+        log=$(mktemp)
+        echo "plimsoll: installing python/tests/requirements.txt into $folder, once" >&2
+        # Of two at once, the second waits and finds it made.
+        if ! (
+            flock 9
+            [ -f "$folder/.ready" ] && exit 0
+            rm -rf "$folder"
+            python3 -m venv "$folder" && "$folder/bin/python" -m pip install --disable-pip-version-check --no-cache-dir \
+                --no-input --quiet --retries 1 -r "$pins" && : >"$folder/.ready"
+        ) >"$log" 2>&1 9>"$folder.lock" </dev/null; then
+            tail -n 5 "$log" >&2
+            rm -rf "$log" "$folder"
+            echo "plimsoll: pip could not install it: the tests with PyTorch are skipped" >&2
+            return 0
+        fi
+        rm -f "$log"
+    fi
+    PLIMSOLL_TEST_PYTHON=$folder/bin/python
+    export PLIMSOLL_TEST_PYTHON
 }

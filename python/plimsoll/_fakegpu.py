@@ -157,7 +157,7 @@ def _cuda_answers(capability: tuple[int, int], memory: int, name: str) -> dict[s
         "get_device_name": lambda device=None: name, "get_device_capability": lambda device=None: capability,
         "get_device_properties": lambda device=None: properties, "is_bf16_supported": lambda *a, **k: major >= 8,
         "mem_get_info": lambda device=None: (memory, memory), "memory_stats": lambda device=None: {},
-        "memory_summary": lambda *a, **k: "", "memory_snapshot": lambda *a, **k: [], "get_arch_list": lambda: [],
+        "memory_summary": lambda *a, **k: "", "memory_snapshot": lambda *a, **k: [], "get_arch_list": list,
         "default_stream": lambda device=None: _Stream(), "current_stream": lambda device=None: _Stream(),
         "Stream": _Stream, "ExternalStream": _Stream, "Event": _Event, "stream": _no_context, "device": _no_context,
         "device_of": _no_context, "current_blas_handle": _zero, "is_current_stream_capturing": lambda: False,
@@ -259,7 +259,7 @@ def _always_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **
 
 def _format(self: torch.Tensor, spec: str) -> str:
     if self.dim() == 0:
-        return self.item().__format__(spec)
+        return format(self.item(), spec)
     return object.__format__(self, spec)
 
 
@@ -300,8 +300,8 @@ class FakeGPU:
         self.patch(torch.utils.data.DataLoader, "__init__", _loader)
         from torch.amp import grad_scaler
         self.patch(grad_scaler.GradScaler, "_maybe_opt_step", _always_step)
-        for module in (sys.modules["torch.optim.optimizer"], sys.modules["torch.utils._foreach_utils"]):
-            self.patch(module, "_foreach_supported_types", [*module._foreach_supported_types, FakeTensor])
+        for holder in (sys.modules["torch.optim.optimizer"], sys.modules["torch.utils._foreach_utils"]):
+            self.patch(holder, "_foreach_supported_types", [*holder._foreach_supported_types, FakeTensor])
         return self
 
     def __exit__(self, *exc: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
@@ -333,7 +333,7 @@ class Recording(TorchDispatchMode):
             return torch.empty((size,), dtype=torch.int64, device=first.device)
         if func is aten.bincount.default:
             return torch.empty((max(1, kwargs.get("minlength", 0) or (args[2] if len(args) > 2 else 0)),), dtype=torch.int64, device=first.device)
-        raise
+        raise  # noqa: PLE0704  (called where the exception was caught)
 
     @staticmethod
     def by_mask(tensor: torch.Tensor, indices: Any) -> torch.Tensor:
@@ -442,7 +442,7 @@ def _in_place(*_: Any, **__: Any) -> None:
     """A fused optimizer for which PyTorch has no fake kernel: it makes nothing."""
 
 
-KERNELS = {aten._cudnn_rnn.default: _cudnn_rnn, aten._cudnn_rnn_backward.default: _cudnn_rnn_backward,
+KERNELS: dict[Any, Callable[..., Any]] = {aten._cudnn_rnn.default: _cudnn_rnn, aten._cudnn_rnn_backward.default: _cudnn_rnn_backward,
            aten._fused_sgd_.default: _in_place, aten._fused_sgd_.tensor_lr: _in_place}
 
 

@@ -118,8 +118,8 @@ class Report:
     peak_bytes is what nvidia-smi will show for the process, low_bytes and high_bytes the interval that is
     meant to hold the share `coverage` of jobs; fits says whether high_bytes fit the card. breakdown is the
     peak instant by kind and adds up to peak_bytes. step_ms is how long a step takes, utilization how busy the
-    card is meanwhile, in percent, by NVML's counters; their intervals hold the share time_coverage. via tells how the model was read: "file", "config",
-    "export" (torch.export) or "trace" (a training step under fake tensors); warnings what to know of the
+    card is meanwhile, in percent, by NVML's counters; their intervals hold the share time_coverage. via tells
+    how the model was read: "file", "config", "export" (torch.export) or "trace" (a training step under fake tensors); warnings what to know of the
     figures.
     """
 
@@ -366,7 +366,7 @@ class Report:
             rates.append(_words.rate(samples / seconds) + " samples/s")
             if self.seq:
                 rates.append(_words.rate(samples * self.seq / seconds) + " tokens/s")
-        every = [self.flops[phase] for phase in ("forward", "backward", "optimizer")]
+        every: List[Any] = [self.flops[phase] for phase in ("forward", "backward", "optimizer")]
         flops = self.flops_per_step  # as FlopCounterMode counts them, unless it leaves out a good part (recurrent layers)
         if None not in every and flops is not None and sum(every) > 1.2 * flops:
             flops = sum(every)
@@ -380,10 +380,11 @@ class Report:
             out.append("  " + ", ".join(rates))
         rows = [(name, figure) for name, figure in self.utilization.items() if figure.value is not None]
         for name, figure in rows:
+            value = figure.value or 0.0
             title = name if name == "tensor" else name.upper()
             interval = "" if figure.low is None or figure.high is None else "%.1f to %.1f" % (figure.low, figure.high)
-            out.append("  %-6s %6.1f %%  %-13s  %-6s  %s" % (title, figure.value, interval, self.levels.get(name) or "",
-                                                            _words.bar((figure.value or 0) / 100, 32)))
+            out.append("  %-6s %6.1f %%  %-13s  %-6s  %s" % (title, value, interval, self.levels.get(name) or "",
+                                                            _words.bar(value / 100, 32)))
         if rows:
             out.insert(len(out) - len(rows), "")
         return out

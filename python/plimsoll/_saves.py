@@ -95,7 +95,7 @@ def _read(where: Any) -> bytes | None:
                 return file.read() if file.read(len(MAGIC)) == MAGIC and file.seek(0) == 0 else None
         at = where.tell()
         if where.read(len(MAGIC)) == MAGIC:
-            return MAGIC + where.read()
+            return MAGIC + bytes(where.read())
         where.seek(at)
     except (OSError, AttributeError, ValueError, TypeError):
         pass

@@ -128,7 +128,7 @@ class Scratch:
         for name in ("stat", "lstat", "access", "chmod", "utime", "getxattr", "setxattr", "listxattr", "removexattr"):
             if hasattr(os, name):
                 self.replace(os, name, functools.partial(self._mapped, getattr(os, name)))
-        for library, bound, function in (("bz2", "_builtin_open", "open"), ("tarfile", "bltn_open", "open")):
+        for library, bound in (("bz2", "_builtin_open"), ("tarfile", "bltn_open")):
             module = __import__(library)
             if hasattr(module, bound):
                 self.replace(module, bound, self.open)

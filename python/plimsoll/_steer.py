@@ -71,7 +71,7 @@ class Steer:
         head, value_head = q.size(3), v.size(3)
 
         def dense(t: torch.Tensor) -> bool:
-            return t.dim() == 0 or t.stride(-1) == 1 or t.size(-1) == 1
+            return bool(t.dim() == 0 or t.stride(-1) == 1 or t.size(-1) == 1)
 
         same_heads = q.size(1) == k.size(1) == v.size(1)
         usable = dense(q) and dense(k) and dense(v) and q.size(2) > 0 and k.size(2) > 0 and (mask is None or dense(mask))

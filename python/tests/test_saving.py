@@ -11,7 +11,7 @@ import unittest
 try:
     import torch
 except ImportError:
-    raise unittest.SkipTest("this Python has no PyTorch")
+    raise unittest.SkipTest("this Python has no PyTorch") from None
 
 HEAD = '''
 import glob, io, os, pickle, shutil, sys, threading, time

@@ -13,7 +13,7 @@ try:
     import torch
     from torch import nn
 except ImportError:
-    raise unittest.SkipTest("this Python has no PyTorch")
+    raise unittest.SkipTest("this Python has no PyTorch") from None
 
 
 def mlp(width=512):

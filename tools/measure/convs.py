@@ -252,7 +252,7 @@ def worker(a):
                     out.close()
                     log("worker", a.index, "stops:", res["err"])
                     return
-            x = w = gy = fn = y = None
+            x = w = gy = fn = y = None  # noqa: F841  (frees their memory)
             failed = torch.cuda.memory_stats().get("num_ooms", 0) - failed
             if failed:
                 res["oom"] = failed
