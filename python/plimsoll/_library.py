@@ -75,7 +75,7 @@ class GpuStruct(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("title", c_char_p), ("capacity_bytes", c_int64), ("cc_major", c_int), ("cc_minor", c_int),
                 ("sms", c_int), ("threads", c_int), ("bandwidth_gbps", c_double), ("fp32_tflops", c_double),
                 ("tf32_tflops", c_double), ("fp16_tflops", c_double), ("bf16_tflops", c_double), ("context_bytes", c_int64),
-                ("calibrated", c_bool), ("source", c_char_p)]
+                ("calibrated", c_bool), ("source", c_char_p), ("l2_mib", c_double)]
 
 
 class MomentStruct(ctypes.Structure):
