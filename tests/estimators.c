@@ -906,9 +906,40 @@ static void threads_change_nothing(void) {
     }
 }
 
+/* Forests answer with their last leaf and classifiers with their last bin, whatever is asked: far
+ * outside what was learnt the estimate says so, has no interval, and does not fit. */
+static void far_outside_what_was_learnt(void) {
+    static const char *const names[] = {"random-forest", "extra-trees", "gpumemnet-mlp",
+                                        "gpumemnet-transformer"};
+    pl_model *model = NULL;
+    pl_error err = {0};
+    CHECK_INT(pl_model_open(&model, "examples/mlp.yaml", NULL, &err), PL_OK);
+    for (size_t i = 0; model && i < 2 * sizeof names / sizeof *names; i++) {
+        bool far = i % 2;
+        pl_report *report = NULL;
+        pl_job job;
+        pl_job_default(&job);
+        job.estimator = names[i / 2];
+        job.batch = far ? 1 << 30 : 64;
+        CHECK_INT(pl_estimate(&report, model, &job, &err), PL_OK);
+        if (!report) continue;
+        bool warned = false;
+        for (size_t k = 0; k < report->warning_count; k++)
+            warned |=
+                strstr(report->warnings[k], "outside what was learnt: batch 1073741824") != NULL;
+        CHECK_INT(warned, far);
+        CHECK_INT(report->fits, !far);
+        CHECK_INT(report->high_bytes == PL_UNKNOWN, far);
+        CHECK(report->peak_bytes > 0);
+        pl_report_close(&report);
+    }
+    pl_model_close(&model);
+}
+
 int main(int count, char **arguments) {
     bool opened = count == 2 && fixture_open(arguments[1], "estimators");
     if (opened) {
+        RUN(far_outside_what_was_learnt);
         RUN(rows_are_added_once);
         RUN(rows_are_whole_and_names_unique);
         RUN(unknown_names_are_refused);

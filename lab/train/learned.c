@@ -523,6 +523,35 @@ pl_status pl_predict(pl_prediction *out, const pl_trained *trained, const pl_met
     return status;
 }
 
+/* The most that a job learnt from can have taken: the last bin's end, or the largest card. */
+static double most_learnt(const pl_trained *part) {
+    if (part->class_count)
+        return (double)part->class_values[part->class_count - 1] + part->extra[BIN];
+    double most = 0;
+    for (size_t i = 0; pl_gpu_at(i); i++)
+        if ((double)pl_gpu_at(i)->capacity_bytes > most)
+            most = (double)pl_gpu_at(i)->capacity_bytes;
+    return most;
+}
+
+/* A job that is far larger than all that was learnt from: a forest answers with its last leaf and a
+ * classifier with its last bin, which says nothing. The crude sum is then the least that is said,
+ * without an interval. */
+static bool outside(pl_prediction *p, const pl_trained *part, const pl_profile *profile, char *text,
+                    size_t room) {
+    enum { FAR = 4 }; /* times */
+    double guess = pl_profile_guess_bytes(profile), most = most_learnt(part);
+    if (!(guess > FAR * most)) return false;
+    *p = (pl_prediction){p->value > guess ? p->value : guess, NAN, NAN};
+    snprintf(text, room,
+             "outside what was learnt: batch %lld takes at least %lld bytes by a crude sum, and no "
+             "job that was learnt from took more than %lld",
+             (long long)profile->job.batch,
+             guess < (double)PL_MAX_BYTES ? (long long)guess : (long long)PL_MAX_BYTES,
+             (long long)most);
+    return true;
+}
+
 static int64_t bytes_of(double value) {
     return value >= 0 && value < (double)PL_MAX_BYTES ? (int64_t)value : PL_UNKNOWN;
 }
@@ -540,7 +569,15 @@ pl_status pl_estimate_learned(pl_report *report, const pl_subject *subject,
         } else if (strcmp(part->target, "flop-rate") == 0) {
             report->flop_rate = p.value * 1e9;
         } else {
+            char warning[240];
+            if (outside(&p, part, subject->profile, warning, sizeof warning))
+                pl_report_warn(report, warning);
             report->peak_bytes = bytes_of(p.value);
+            if (report->peak_bytes == PL_UNKNOWN)
+                return pl_fail(err, PL_USAGE, "estimator", -1,
+                               "%s: the job is so far outside what was learnt that its bytes are "
+                               "no number below 2^56",
+                               estimator->info.name);
             if (isfinite(p.low)) {
                 report->low_bytes = bytes_of(p.low);
                 report->high_bytes = bytes_of(p.high);
