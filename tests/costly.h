@@ -107,6 +107,18 @@ static inline char *costly_symbols(int n, size_t *size) {
     return costly_done(&t, size);
 }
 
+/* A config.json of n layers. */
+static inline char *costly_layers(int n, size_t *size) {
+    costly_text t = {0};
+    costly_add(&t,
+               "{\"model_type\": \"llama\", \"architectures\": [\"LlamaForCausalLM\"], "
+               "\"num_hidden_layers\": %d, \"hidden_size\": 64, \"num_attention_heads\": 4, "
+               "\"num_key_value_heads\": 4, \"intermediate_size\": 128, \"vocab_size\": 1000, "
+               "\"max_position_embeddings\": 128, \"tie_word_embeddings\": false}",
+               n);
+    return costly_done(&t, size);
+}
+
 /* The Python package's trace: n operators, and as many marks of a phase. */
 static inline char *costly_marks(int n, size_t *size) {
     costly_text t = {0};

@@ -70,7 +70,7 @@ for part in "$@"; do
     build=$(CDPATH='' cd -- "${part%%:*}" && pwd) || exit 4
     if [ "$which" = all ]; then # first, since the longest are among them
         for script in "$tests"/test_*.sh; do
-            grep -q '^# Of the sources alone' "$script" && [ "$part" != "$1" ] && continue
+            grep -q '^# On one build only' "$script" && [ "$part" != "$1" ] && continue
             echo "count $build $(basename "$script") sh $script"
         done
     fi

@@ -1,6 +1,6 @@
 #!/bin/sh
 # C sources are as clang-format 14 (Debian 12's) writes them with the .clang-format that lies in the root.
-# Of the sources alone: run on one build only.
+# On one build only: it looks at the sources.
 . "$ROOT/tests/case.sh"
 
 # The files of those named on stdin that it would write otherwise.

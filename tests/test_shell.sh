@@ -1,6 +1,6 @@
 #!/bin/sh
 # Shell scripts: shellcheck finds nothing in any of them.
-# Of the sources alone: run on one build only.
+# On one build only: it looks at the sources.
 . "$ROOT/tests/case.sh"
 
 # Every file that git would keep whose first line names a shell, and those sourced by others.
