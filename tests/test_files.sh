@@ -38,7 +38,7 @@ a_full_disk_costs_no_file_of_the_laboratory() {
     jobs=$(find "$ROOT/tests/data/accuracy" -name 'jobs*.jsonl*' | head -n 1)
     for file in s.csv s.svg b.svg; do
         case $file in s.csv) option=--csv ;; s.svg) option=--scatter ;; *) option=--bars ;; esac
-        kept_when_full $file "$PLIMSOLL" evaluate "$jobs" --estimator extra-trees $option $file
+        kept_when_full "$file" "$PLIMSOLL" evaluate "$jobs" --estimator extra-trees "$option" "$file"
     done
     kept_when_full r.md "$PLIMSOLL" evaluate "$jobs" --estimator extra-trees --report r.md
     kept_when_full m.plm "$PLIMSOLL" train extra-trees --jobs "$jobs" --out m.plm

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The table of who may include whom is the one on docs/architecture.md: a folder includes its own headers,
 # what stands in code in the last column of its row, and what is outside the project.
+# On one build only: it looks at the sources.
 . "$ROOT/tests/case.sh"
 
 # What stands in code in the last column of a folder's row.
