@@ -190,7 +190,7 @@ void print_warnings(const pl_report *report) {
     for (size_t i = 0; i < report->warning_count; i++) {
         printf("%swarning:%s ", text_style(YELLOW), text_style(PLAIN));
         text_clean(stdout, report->warnings[i]);
-        putchar('\n');
+        printf("%s\n", hint_of(report->warnings[i]));
     }
 }
 

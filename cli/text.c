@@ -244,12 +244,70 @@ int complain(int code, const char *format, ...) {
     return code;
 }
 
+/* What the library calls a setting, and the option that gives it. */
+static const struct {
+    const char *field, *option;
+} settings[] = {
+    {"accumulate", "--accumulate"},
+    {"alloc_conf", "--alloc-conf"},
+    {"attention", "--attention"},
+    {"batch", "--batch"},
+    {"bin_bytes", "--bin"},
+    {"channels_last", "--channels-last"},
+    {"checkpoint", "--checkpoint"},
+    {"copy_gbps", "--copy-gbps"},
+    {"cudnn_benchmark", "--cudnn-benchmark"},
+    {"estimator", "--estimator"},
+    {"gpu", "--gpu"},
+    {"hold_out", "--hold-out"},
+    {"host_speed", "--host-speed"},
+    {"loss", "--loss"},
+    {"optimizer", "--optimizer"},
+    {"options", "--set"},
+    {"parallel", "--parallel"},
+    {"precision", "--precision"},
+    {"seq", "--seq"},
+    {"sharing", "--sharing"},
+    {"split", "--split"},
+    {"target", "--target"},
+    {"task", "--task"},
+    {"train", "--train"},
+    {"weights", "--model"},
+};
+
+/* The option of a setting that was given wrongly; NULL: the error is about something else. */
+static const char *option_of(const pl_error *err) {
+    for (size_t i = 0; err->code == PL_USAGE && i < sizeof settings / sizeof *settings; i++)
+        if (strcmp(err->where, settings[i].field) == 0) return settings[i].option;
+    return NULL;
+}
+
+const char *hint_of(const char *message) {
+    static const struct {
+        const char *part, *hint;
+    } hints[] = {
+        {"no card ", "; `plimsoll gpus` lists it"},
+        {"no estimator ", "; `plimsoll estimators` lists them"},
+        {"no weights of ", ": `plimsoll train ESTIMATOR --jobs FILE --out MODEL` makes them, "
+                           "--model MODEL gives them"},
+        {"no estimate in JSON", " (`plimsoll estimate ... --json` writes one)"},
+        {"choose smaller bins", " (--bin)"},
+        {"estimate it again for ", " (--gpu)"},
+        {"gradient_checkpointing is not followed", " (--checkpoint)"},
+        {"graphs would help", " (--graphs)"},
+        {"are assumed, since none was given", " (--batch, --seq)"},
+        {"is assumed, since none was given", " (--batch or --seq)"},
+    };
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        if (strstr(message, hints[i].part)) return hints[i].hint;
+    return "";
+}
+
 int complain_of(const pl_error *err, const char *file) {
     char text[2048];
     size_t used = 0;
-    const char *parts[2] = {file, err->where};
+    const char *setting = option_of(err), *parts[2] = {file, setting ? setting : err->where};
     /* A setting is no file: the file being read is not to blame, and a byte in it says nothing. */
-    bool setting = strncmp(err->where, "--", 2) == 0;
     if (setting || (file && strncmp(err->where, file, strlen(file)) == 0))
         parts[0] = NULL; /* the second says it */
     else if (file && err->code != PL_INPUT && strstr(file, err->where))
@@ -260,7 +318,8 @@ int complain_of(const pl_error *err, const char *file) {
     if (err->position >= 0 && !setting && used < sizeof text)
         used += (size_t)snprintf(text + used, sizeof text - used, "at byte %" PRId64 ": ",
                                  err->position);
-    if (used < sizeof text) snprintf(text + used, sizeof text - used, "%s", err->message);
+    if (used < sizeof text)
+        snprintf(text + used, sizeof text - used, "%s%s", err->message, hint_of(err->message));
     return complain((int)err->code, "%s", text);
 }
 

@@ -63,6 +63,9 @@ int complain(int code, const char *format, ...) CLI_PRINTF(2, 3);
 /* The same for a library's error, with what to do about it. file: what was being read, or NULL. */
 int complain_of(const pl_error *err, const char *file);
 
+/* What the command adds to a message or a warning of the library, which knows no options; or "". */
+const char *hint_of(const char *message);
+
 /* Memory of the command; ends it with 4 when there is none. */
 void *need(size_t count, size_t size);
 char *need_string(const char *string);

@@ -517,7 +517,7 @@ static void settings(void) {
         memset(&err, 0, sizeof err);
         pl_status status = pl_allocator_settings_parse(&x, bad[i].conf, &err);
         if (status != PL_USAGE || err.code != PL_USAGE || !strstr(err.message, bad[i].part) ||
-            strcmp(err.where, "--alloc-conf") != 0 || err.position < 0) {
+            strcmp(err.where, "alloc_conf") != 0 || err.position < 0) {
             printf("FAILED settings: '%s' gave %d, '%s'\n", bad[i].conf, (int)status, err.message);
             failures++;
         }

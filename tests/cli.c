@@ -352,8 +352,11 @@ static void settings_are_to_blame(void) {
         pl_error err;
         const char *says;
     } cases[] = {
-        {{PL_USAGE, "no", "--alloc-conf", 0}, "plimsoll: --alloc-conf: no\n"},
-        {{PL_USAGE, "no", "--batch", -1}, "plimsoll: --batch: no\n"},
+        {{PL_USAGE, "no", "alloc_conf", 0}, "plimsoll: --alloc-conf: no\n"},
+        {{PL_USAGE, "no", "batch", -1}, "plimsoll: --batch: no\n"},
+        {{PL_USAGE, "no", "weights", -1}, "plimsoll: --model: no\n"},
+        {{PL_USAGE, "no card \"x\"", "gpu", -1},
+         "plimsoll: --gpu: no card \"x\"; `plimsoll gpus` lists it\n"},
         {{PL_INPUT, "no", "m.pt2", 7}, "plimsoll: m.pt2: at byte 7: no\n"},
         {{PL_INPUT, "no", "model.json", 0}, "plimsoll: m.pt2: model.json: at byte 0: no\n"},
         {{PL_MISSING, "no", "", -1}, "plimsoll: m.pt2: no\n"},

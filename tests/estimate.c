@@ -158,7 +158,7 @@ static void wrong_settings_say_what_to_do(void) {
     pl_job job;
     pl_job_default(&job);
     job.gpu = "abacus";
-    expect_usage(dynamic, &job, "plimsoll gpus");
+    expect_usage(dynamic, &job, "in the catalogue");
     pl_job_default(&job);
     job.optimizer = "hope";
     expect_usage(dynamic, &job, "hope");

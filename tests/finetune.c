@@ -121,7 +121,7 @@ static void texts_are_read(void) {
         err = (pl_error){0};
         if (pl_finetune_parse(&how, bad[i], &err) != PL_USAGE)
             check_say(__FILE__, __LINE__, bad[i]);
-        CHECK_STR(err.where, "--train");
+        CHECK_STR(err.where, "train");
     }
 }
 
@@ -130,7 +130,7 @@ static void names_that_are_not_there_are_told(void) {
     pl_error err = {0};
     CHECK(!changed(model, "lora-r4:query,quarry", false, false, &err));
     CHECK_INT(err.code, PL_USAGE);
-    CHECK_STR(err.where, "--train");
+    CHECK_STR(err.where, "train");
     CHECK(says(err.message, "\"quarry\"") && says(err.message, "query (2)") &&
           says(err.message, "dense (") && says(err.message, "all-linear"));
     CHECK(!changed(model, "lora-r4:", false, false, &err));

@@ -40,7 +40,7 @@ static bool build_once(const unsigned char *bytes, size_t size) {
         const char *wrong = graph ? graph_unsound(graph) : "no graph";
         if (wrong) stop(wrong, &err);
     } else if (graph || !err.message[0] ||
-               (status != PL_INPUT && status != PL_MISSING && strcmp(err.where, "--seq") != 0)) {
+               (status != PL_INPUT && status != PL_MISSING && strcmp(err.where, "seq") != 0)) {
         stop("failure to build", &err);
     }
     pl_graph_close(&graph);

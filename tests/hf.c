@@ -272,7 +272,7 @@ static void tasks(void) {
     CHECK_INT(open_text(&recipe, LLAMA "}", "masked", NULL, &err), PL_USAGE);
     CHECK(strstr(err.message, "causal, classify, tokens, base"));
     CHECK_INT(open_text(&recipe, LLAMA "}", NULL, "fast", &err), PL_USAGE);
-    CHECK_STR(err.where, "--attention");
+    CHECK_STR(err.where, "attention");
     CHECK_INT(open_text(&recipe, LLAMA ",\"architectures\":[\"LlamaForQuestionAnswering\"]}", NULL,
                         NULL, &err),
               PL_OK);
@@ -510,7 +510,7 @@ static void positions_that_are_not_said(void) {
         snprintf(text, sizeof text, "{\"model_type\":\"%s\"}", tables[i]);
         CHECK_INT(open_text(&recipe, text, NULL, NULL, &err), PL_OK);
         CHECK(recipe && recipe->build(recipe, 1, recipe->seq + 1, 0, &g, &err) == PL_USAGE);
-        CHECK_STR(err.where, "--seq");
+        CHECK_STR(err.where, "seq");
         CHECK(recipe && recipe->build(recipe, 1, recipe->seq, 0, &g, &err) == PL_OK);
         pl_graph_close(&g);
         pl_recipe_close(&recipe);

@@ -454,7 +454,7 @@ static void places_that_are_not_there(void) {
     settings.graphs = NULL;
     settings.gpu = "gtx-0";
     CHECK_INT(pl_jobs_open(&opened, &good, 1, &settings, &err), PL_USAGE);
-    CHECK_STR(err.where, "--gpu");
+    CHECK_STR(err.where, "gpu");
     CHECK(!opened && contains(err.message, "gtx-0"));
 }
 

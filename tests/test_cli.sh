@@ -231,7 +231,7 @@ collocate_tells_of_two() {
     is "$(value fits <out)" false
     is "$(value calibrated <out)" false
     gives 2 "$PLIMSOLL" collocate a.json b.json --gpu t4
-    says err 'again with --gpu t4'
+    says err 'again for t4 (--gpu)'
     gives 2 "$PLIMSOLL" collocate a.json b.json --batch 8
     says err 'estimates already'
     silent out

@@ -54,7 +54,7 @@ any_batch_and_sequence() {
     gives 0 "$PLIMSOLL" estimate "$config" --batch 3 --seq 100 --json
     is "$(value model.batch <out) $(value model.seq <out)" '3 100'
     gives 0 "$PLIMSOLL" estimate "$config" --json
-    says out 'batch 1 and sequence 1024 are assumed; say --batch and --seq'
+    says out 'batch 1 and sequence 1024 are assumed, since none was given'
     gives 2 "$PLIMSOLL" estimate "$archive" --seq 7
     gives 2 "$PLIMSOLL" estimate "$config" --batch 0
 }
@@ -161,7 +161,7 @@ converting_shows_the_sizes_asked_for() {
     says out '"aten.scaled_dot_product_attention.default"'
     says out '"sizes": \[2, 64, 4096\]'
     says out '"path": "model.layers.31.mlp.down_proj.weight"'
-    gives 3 "$PLIMSOLL" convert "$config" --out no/such/folder/g.json
+    gives 4 "$PLIMSOLL" convert "$config" --out no/such/folder/g.json
 }
 
 for case in names_say_nothing what_it_could_be_is_told counts_are_not_operators float32_exports_in_half \

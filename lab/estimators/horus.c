@@ -17,7 +17,7 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     pl_status status = pl_rival_needs_training("horus", subject, err);
     if (status != PL_OK) return status;
     if (p->job.batch < 1)
-        return pl_fail(err, PL_USAGE, "--batch", -1, "horus needs the batch, which is not known");
+        return pl_fail(err, PL_USAGE, "batch", -1, "horus needs the batch, which is not known");
     int64_t activations = 0, weights = 0, gradients = 0, all = 0;
     bool ok = pl_rival_add(&activations, pl_profile_activations(p), p->job.batch) &&
               pl_mul_i64(activations, ELEMENT, &activations) &&

@@ -150,7 +150,7 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     if (status != PL_OK) return status;
     decoder d;
     if (!find_decoder(&d, subject->graph))
-        return pl_fail(err, PL_USAGE, "--estimator", -1, "llmem covers transformer decoders alone");
+        return pl_fail(err, PL_USAGE, "estimator", -1, "llmem covers transformer decoders alone");
     int64_t parameters = subject->profile->parameters, tokens = 0, shifted = 0;
     int64_t weights = 0, states = 0, input = 0, outputs = 0, all = subject->gpu->context_bytes;
     bool ok = pl_rival_add(&tokens, d.batch, d.seq) && pl_rival_add(&shifted, d.batch, d.seq - 1) &&

@@ -37,13 +37,13 @@ static inline bool pl_rival_trains(const pl_subject *s) {
 static inline pl_status pl_rival_needs_training(const char *name, const pl_subject *s,
                                                 pl_error *err) {
     if (pl_rival_trains(s)) return PL_OK;
-    return pl_fail(err, PL_USAGE, "--optimizer", -1, "%s covers training alone", name);
+    return pl_fail(err, PL_USAGE, "optimizer", -1, "%s covers training alone", name);
 }
 
 static inline pl_status pl_rival_needs_one_gpu(const char *name, const pl_subject *s,
                                                pl_error *err) {
     if (s->job->parallel == PL_ALONE) return PL_OK;
-    return pl_fail(err, PL_USAGE, "--parallel", -1, "%s covers one GPU alone", name);
+    return pl_fail(err, PL_USAGE, "parallel", -1, "%s covers one GPU alone", name);
 }
 
 /* The tape of `steps` steps of the subject's job. */

@@ -53,7 +53,7 @@ pl_status pl_profile_prepare(pl_subject *subject, const pl_weights *weights, int
 pl_status pl_learned_prepare(pl_subject *subject, const pl_weights *weights, int64_t batch,
                              int64_t seq, pl_arena *arena, pl_error *err) {
     if (!pl_weights_part(weights, "memory"))
-        return pl_fail(err, PL_USAGE, "--model", -1,
+        return pl_fail(err, PL_USAGE, "weights", -1,
                        "these weights learnt %s, not memory: there is no peak to report",
                        weights->info.target);
     return pl_profile_prepare(subject, weights, batch, seq, arena, err);

@@ -429,8 +429,8 @@ static pl_status read_all(pl_jobs *jobs, const char *const *paths, size_t path_c
     pl_status folders = take_folders(jobs, settings, err);
     if (folders != PL_OK) return folders;
     if (settings->gpu && !pl_gpu_find(settings->gpu))
-        return pl_fail(err, PL_USAGE, "--gpu", -1,
-                       "no card \"%s\" in the catalogue; `plimsoll gpus` lists it", settings->gpu);
+        return pl_fail(err, PL_USAGE, "gpu", -1,
+                       "no card \"%s\" in the catalogue", settings->gpu);
     jobs->described = settings->described;
     for (size_t i = 0; i < path_count; i++) {
         pl_status status = read_file(jobs, paths[i], settings, err);

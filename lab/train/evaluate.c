@@ -178,7 +178,7 @@ static pl_status count_families(size_t *out, const evaluation *e, const size_t *
     }
     free(seen);
     if (*out > 1) return PL_OK;
-    return pl_fail(err, PL_USAGE, "--split", -1,
+    return pl_fail(err, PL_USAGE, "split", -1,
                    "all %zu jobs are of one family: there is none to learn from", count);
 }
 
@@ -246,7 +246,7 @@ static pl_status run(evaluation *e, pl_error *err) {
             status = pl_weights_for(&e->weights, e->estimator, s->weights, err);
         if (status == PL_OK && pl_method_of(e->estimator) && !pl_method_of(e->estimator)->learn &&
             !pl_weights_part(e->weights, e->target->name))
-            status = pl_fail(err, PL_USAGE, "--target", -1, "these weights of %s learnt %s, not %s",
+            status = pl_fail(err, PL_USAGE, "target", -1, "these weights of %s learnt %s, not %s",
                              e->estimator->info.name, e->weights->info.target, e->target->name);
         e->open.seen = learns(e);
         e->open.split = PL_SPLIT_NONE;
@@ -274,7 +274,7 @@ static const char *remark_on(const evaluation *e) {
         pl_jobs_without_layers(e->jobs))
         return "of some jobs no layer is known, neither by a graph nor by their record: what is "
                "learnt "
-               "from counts is asked about all but nothing there; give --graphs";
+               "from counts is asked about all but nothing there; graphs would help";
     return NULL;
 }
 
@@ -294,13 +294,13 @@ static pl_status check(const pl_evaluate_settings *settings, const pl_estimator 
     const char *name = settings->estimator ? settings->estimator : job.estimator;
     *estimator = pl_estimator_named(name);
     if (!*estimator)
-        return pl_fail(err, PL_USAGE, "--estimator", -1,
-                       "no estimator \"%s\"; `plimsoll estimators` lists them", name);
+        return pl_fail(err, PL_USAGE, "estimator", -1,
+                       "no estimator \"%s\"", name);
     *target = pl_target_find(settings->target ? settings->target : "memory");
     if (!*target) {
         char names[256];
         name_targets(names, sizeof names);
-        return pl_fail(err, PL_USAGE, "--target", -1, "no target \"%s\"; there are %s",
+        return pl_fail(err, PL_USAGE, "target", -1, "no target \"%s\"; there are %s",
                        settings->target, names);
     }
     /* Simulations know the operators, and so all of it; what learns knows what it can learn. */
@@ -310,9 +310,9 @@ static pl_status check(const pl_evaluate_settings *settings, const pl_estimator 
         (*estimator)->info.kind == PL_SIMULATION)
         return PL_OK;
     if (pl_method_of(*estimator) && pl_method_of(*estimator)->compute)
-        return pl_fail(err, PL_USAGE, "--target", -1,
+        return pl_fail(err, PL_USAGE, "target", -1,
                        "%s estimates memory and floating-point operations alone", name);
-    return pl_fail(err, PL_USAGE, "--target", -1, "%s estimates memory alone", name);
+    return pl_fail(err, PL_USAGE, "target", -1, "%s estimates memory alone", name);
 }
 
 pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,

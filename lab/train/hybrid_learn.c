@@ -235,7 +235,7 @@ static pl_status learn_side(pl_trained **out, const job_samples *s, const side *
                           more[0] ? " " : "", more);
     pl_status status = values && truths ? PL_OK : no_memory(err);
     if (status == PL_OK && (length < 0 || (size_t)length >= sizeof options))
-        status = pl_fail(err, PL_USAGE, "--set", -1, "too long");
+        status = pl_fail(err, PL_USAGE, "options", -1, "too long");
     size_t count = 0;
     for (size_t i = 0; status == PL_OK && i < s->count; i++) {
         const job_sample *p = &s->samples[i];
@@ -341,7 +341,7 @@ pl_status pl_hybrid_learn(pl_weights **out, const pl_training_set *set, pl_error
     for (int i = 0; set->target && i < PL_USAGE_TARGETS; i++)
         if (strcmp(set->target, pl_usage_target_names[i]) == 0) return learn_usage(out, set, err);
     if (set->target && strcmp(set->target, "memory") != 0)
-        return pl_fail(err, PL_USAGE, "--target", -1,
+        return pl_fail(err, PL_USAGE, "target", -1,
                        "hybrid learns memory, and step_ms with the counters; not %s", set->target);
     bool forest = set->jobs->convs.count > 0;
     int steps = forest ? FOLDS + 3 : 2, done = 0;

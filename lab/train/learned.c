@@ -261,7 +261,7 @@ static pl_status material_open(material *m, const pl_training_set *set, const pl
         if (m->edge_count < 2)
             return pl_fail(err, PL_INPUT, NULL, -1,
                            "all %zu jobs fall into one bin of %s MiB: nothing to tell apart; "
-                           "choose a smaller --bin",
+                           "choose smaller bins",
                            m->count, PL_REAL(".0f", m->bin / 1048576));
     }
     return PL_OK;
@@ -425,10 +425,8 @@ static pl_status learn_target(pl_trained **out, material *m, pl_error *err) {
     free(options);
     /* Of what the user gave, not of what stands before it. */
     int64_t own = (int64_t)strlen(method->options) + 1;
-    if (status == PL_USAGE && err && strcmp(err->where, "options") == 0 && err->position >= own) {
-        snprintf(err->where, sizeof err->where, "--set");
+    if (status == PL_USAGE && err && strcmp(err->where, "options") == 0 && err->position >= own)
         err->position -= own;
-    }
     return status;
 }
 
@@ -447,13 +445,13 @@ pl_status pl_learn(pl_weights **out, const pl_training_set *set, pl_error *err) 
     if (method->learn) return method->learn(out, set, err);
     const pl_target *wanted = set->target ? pl_target_find(set->target) : NULL;
     if (set->target && !wanted)
-        return pl_fail(err, PL_USAGE, "--target", -1,
+        return pl_fail(err, PL_USAGE, "target", -1,
                        "no target \"%s\"; there are memory, flops and flop-rate", set->target);
     if (wanted && !wanted->guess && method->compute)
-        return pl_fail(err, PL_USAGE, "--target", -1, "%s learns memory, flops and flop-rate alone",
+        return pl_fail(err, PL_USAGE, "target", -1, "%s learns memory, flops and flop-rate alone",
                        set->estimator->info.name);
     if (set->target && strcmp(set->target, "memory") != 0 && !method->compute)
-        return pl_fail(err, PL_USAGE, "--target", -1, "%s learns memory alone",
+        return pl_fail(err, PL_USAGE, "target", -1, "%s learns memory alone",
                        set->estimator->info.name);
     pl_weights *weights = pl_weights_new();
     pl_status status = weights ? PL_OK : no_memory(err);

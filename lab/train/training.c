@@ -16,13 +16,13 @@ pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_setting
     pl_lab_register();
     const pl_estimator *estimator = pl_estimator_named(settings->estimator);
     if (!estimator)
-        return pl_fail(err, PL_USAGE, settings->estimator, -1,
-                       "no such estimator; `plimsoll estimators` lists them");
+        return pl_fail(err, PL_USAGE, "estimator", -1, "no estimator \"%s\"",
+                       settings->estimator ? settings->estimator : "");
     if (!pl_method_of(estimator))
         return pl_fail(err, PL_USAGE, settings->estimator, -1,
                        "does not learn: there is nothing to train");
     if (settings->hold_out >= 0.9)
-        return pl_fail(err, PL_USAGE, "--hold-out", -1, "%s leaves too few jobs to learn from",
+        return pl_fail(err, PL_USAGE, "hold_out", -1, "%s leaves too few jobs to learn from",
                        PL_REAL("g", settings->hold_out));
     size_t *rows = malloc((jobs->count + 1) * sizeof *rows);
     if (!rows) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");

@@ -166,10 +166,11 @@ static bool is_time(double ms) {
 
 static pl_status check(const pl_demand *d, const pl_gpu *gpu, pl_error *err) {
     if (strcmp(d->gpu, gpu->name) != 0)
-        return pl_fail(err, PL_USAGE, d->name, -1,
-                       "estimated for the card %s, and the pair is to share %s: estimate it again "
-                       "with --gpu %s",
-                       d->gpu, gpu->name, gpu->name);
+        return pl_fail(
+            err, PL_USAGE, d->name, -1,
+            "estimated for the card %s, and the pair is to share %s: estimate it again for "
+            "%s",
+            d->gpu, gpu->name, gpu->name);
     if (!is_time(d->step_ms) || d->step_ms <= 0 || !is_time(d->device_ms) || !is_time(d->host_ms))
         return pl_fail(err, PL_INPUT, d->name, -1,
                        "how long its step takes is not known: the estimator hybrid tells");
@@ -188,7 +189,7 @@ pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, con
                      .gain = unknown,
                      .advice = ""};
     if (sharing >= PL_SHARINGS)
-        return pl_fail(err, PL_USAGE, "--sharing", -1, "no such way of sharing a card");
+        return pl_fail(err, PL_USAGE, "sharing", -1, "no such way of sharing a card");
     for (int i = 0; i < 2; i++) {
         pl_status status = check(of[i], gpu, err);
         if (status != PL_OK) return status;

@@ -178,7 +178,7 @@ static bool read_estimate(pl_json *json, pl_demand *out, bool *seen, int64_t *sc
 }
 
 pl_status pl_demand_open(pl_demand *out, const char *path, pl_error *err) {
-    static const char what[] = "no estimate (plimsoll estimate ... --json writes one)";
+    static const char what[] = "no estimate in JSON";
     unknown(out);
     pl_file file;
     pl_status status = pl_file_open(&file, path, MOST_BYTES, err);

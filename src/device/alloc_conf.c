@@ -68,7 +68,7 @@ static bool is(const reader *r, const char *token) {
 }
 
 static pl_status fail(const reader *r, const char *key, const char *expected) {
-    return pl_fail(r->err, PL_USAGE, "--alloc-conf", r->start - r->conf,
+    return pl_fail(r->err, PL_USAGE, "alloc_conf", r->start - r->conf,
                    "%s: expected %s, found '%s'", key, expected, r->word);
 }
 
@@ -94,7 +94,7 @@ static pl_status megabytes(reader *r, const char *key, int64_t least, int64_t *o
     next_token(r);
     if (!whole_number(r, &value)) return fail(r, key, "a whole number of MiB");
     if (value < least)
-        return pl_fail(r->err, PL_USAGE, "--alloc-conf", r->start - r->conf,
+        return pl_fail(r->err, PL_USAGE, "alloc_conf", r->start - r->conf,
                        "%s: must be at least %lld", key, (long long)least);
     *out = (value < MAX_MB ? value : MAX_MB) * MIB;
     return PL_OK;
@@ -239,7 +239,7 @@ static pl_status read_pairs(const char *conf, bool first_pass, pl_allocator_sett
         int k = 0;
         while (k < KEYS && !is(&r, keys[k].key)) k++;
         if (k == KEYS)
-            return pl_fail(err, PL_USAGE, "--alloc-conf", r.start - conf, "unknown setting '%s'",
+            return pl_fail(err, PL_USAGE, "alloc_conf", r.start - conf, "unknown setting '%s'",
                            r.word);
         const char *key = keys[k].key;
         pl_status status = expect(&r, key, ":", "':' after it");

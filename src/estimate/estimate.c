@@ -29,15 +29,15 @@ static pl_status check_job(const pl_job *job, const pl_gpu **gpu, const pl_estim
                            pl_error *err) {
     *gpu = pl_gpu_find(job->gpu ? job->gpu : "h200");
     if (!*gpu)
-        return pl_fail(err, PL_USAGE, "--gpu", -1,
-                       "no card \"%s\" in the catalogue; `plimsoll gpus` lists it", job->gpu);
+        return pl_fail(err, PL_USAGE, "gpu", -1,
+                       "no card \"%s\" in the catalogue", job->gpu);
     *estimator = pl_estimator_named(job->estimator);
     if (!*estimator)
-        return pl_fail(err, PL_USAGE, "--estimator", -1,
-                       "no estimator \"%s\"; `plimsoll estimators` lists them",
+        return pl_fail(err, PL_USAGE, "estimator", -1,
+                       "no estimator \"%s\"",
                        job->estimator ? job->estimator : "");
     if (job->accumulate < 1 || job->accumulate > 4096)
-        return pl_fail(err, PL_USAGE, "--accumulate", -1, "%d is not between 1 and 4096",
+        return pl_fail(err, PL_USAGE, "accumulate", -1, "%d is not between 1 and 4096",
                        job->accumulate);
     return PL_OK;
 }
@@ -54,11 +54,10 @@ static pl_status check_kind(const pl_model *model, const pl_estimator *estimator
     bool simulates = estimator->info.kind == PL_SIMULATION;
     if (!estimator->info.needs_graph || (!model->summary && (!model->trace || simulates)))
         return PL_OK;
-    return pl_fail(err, PL_USAGE, "--estimator", -1,
+    return pl_fail(err, PL_USAGE, "estimator", -1,
                    model->summary
                        ? "%s needs operators, and of this file only counts of layers are "
-                         "known; random-forest and other learned estimators need no more "
-                         "(`plimsoll estimators` lists them)"
+                         "known; random-forest and other learned estimators need no more"
                        : "%s needs a model's graph, and this is a trace; sim and hybrid "
                          "replay it",
                    estimator->info.name);
@@ -72,7 +71,7 @@ static void warn_of_trace(pl_report *report, const pl_trace *t, const pl_job *jo
     char text[200];
     if (strcmp(job->optimizer, standard.optimizer) != 0 &&
         strcmp(job->optimizer, t->optimizer) != 0) {
-        snprintf(text, sizeof text, "recorded with %.40s: --optimizer cannot change that",
+        snprintf(text, sizeof text, "recorded with %.40s: naming another optimizer cannot change that",
                  t->optimizer[0] ? t->optimizer : "another optimizer");
         pl_report_warn(report, text);
     }
@@ -87,11 +86,11 @@ static void warn_of_recipe(pl_report *report, const pl_recipe *r, const pl_job *
          seq = r->seq_assumed && r->seq != PL_UNKNOWN && job->seq == PL_UNKNOWN;
     if (batch && seq)
         snprintf(text, sizeof text,
-                 "batch %lld and sequence %lld are assumed; say --batch and --seq",
+                 "batch %lld and sequence %lld are assumed, since none was given",
                  (long long)r->batch, (long long)r->seq);
     else if (batch || seq)
-        snprintf(text, sizeof text, "%s %lld is assumed; say --%s", batch ? "batch" : "sequence",
-                 (long long)(batch ? r->batch : r->seq), batch ? "batch" : "seq");
+        snprintf(text, sizeof text, "%s %lld is assumed, since none was given", batch ? "batch" : "sequence",
+                 (long long)(batch ? r->batch : r->seq));
     if (batch || seq) pl_report_warn(report, text);
     for (size_t i = 0; i < r->warning_count; i++) pl_report_warn(report, r->warnings[i]);
 }

@@ -233,11 +233,11 @@ static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **
                            int64_t *batch, int64_t *seq, pl_error *err) {
     const pl_recipe *r = model->recipe;
     if (job->seq != PL_UNKNOWN && r->seq == PL_UNKNOWN)
-        return pl_fail(err, PL_USAGE, "--seq", -1, "this model has no sequence length to choose");
+        return pl_fail(err, PL_USAGE, "seq", -1, "this model has no sequence length to choose");
     if (job->batch != PL_UNKNOWN) *batch = job->batch;
     if (job->seq != PL_UNKNOWN) *seq = job->seq;
-    pl_status status = check_size(err, "--batch", *batch, r->most_batch);
-    if (status == PL_OK && *seq != PL_UNKNOWN) status = check_size(err, "--seq", *seq, r->most_seq);
+    pl_status status = check_size(err, "batch", *batch, r->most_batch);
+    if (status == PL_OK && *seq != PL_UNKNOWN) status = check_size(err, "seq", *seq, r->most_seq);
     pl_recipe wanted = *r;
     wanted.dtype = weights_of(r, job->precision);
     bool same = *batch == model->built_batch && *seq == model->built_seq &&
@@ -252,15 +252,15 @@ static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **
 static pl_status check_recorded(const pl_model *model, const pl_job *job, pl_error *err) {
     const pl_trace *t = model->trace;
     const char *precision = pl_precision_name((size_t)job->precision), *option = NULL;
-    if (job->batch != PL_UNKNOWN && job->batch != t->batch) option = "--batch";
-    if (job->seq != PL_UNKNOWN) option = "--seq";
+    if (job->batch != PL_UNKNOWN && job->batch != t->batch) option = "batch";
+    if (job->seq != PL_UNKNOWN) option = "seq";
     if (job->precision != PL_PRECISION_AS_EXPORTED && strcmp(precision, t->precision) != 0)
-        option = "--precision";
-    if (job->checkpoint && !t->checkpoint) option = "--checkpoint";
-    if (job->channels_last && !t->channels_last) option = "--channels-last";
-    if (job->accumulate > 1 && job->accumulate != t->accumulate) option = "--accumulate";
-    if (job->parallel != PL_ALONE) option = "--parallel";
-    if (job->train) option = "--train";
+        option = "precision";
+    if (job->checkpoint && !t->checkpoint) option = "checkpoint";
+    if (job->channels_last && !t->channels_last) option = "channels_last";
+    if (job->accumulate > 1 && job->accumulate != t->accumulate) option = "accumulate";
+    if (job->parallel != PL_ALONE) option = "parallel";
+    if (job->train) option = "train";
     if (!option) return PL_OK;
     return pl_fail(err, PL_USAGE, option, -1,
                    "a trace is of one job, as it was recorded (batch %lld, %s); record it again",
@@ -270,12 +270,12 @@ static pl_status check_recorded(const pl_model *model, const pl_job *job, pl_err
 /* Only counts: no graph, the batch alone. */
 static pl_status size_summary(const pl_model *model, const pl_job *job, int64_t *batch,
                               pl_error *err) {
-    const char *option = job->seq != PL_UNKNOWN ? "--seq" : job->train ? "--train" : NULL;
+    const char *option = job->seq != PL_UNKNOWN ? "seq" : job->train ? "train" : NULL;
     if (option)
         return pl_fail(err, PL_USAGE, option, -1, "of this file only counts of layers are known");
     *batch = job->batch != PL_UNKNOWN ? job->batch : model->summary->batch;
     if (*batch == PL_UNKNOWN)
-        return pl_fail(err, PL_USAGE, "--batch", -1, "the text names no batch; say one");
+        return pl_fail(err, PL_USAGE, "batch", -1, "the text names no batch; say one");
     return PL_OK;
 }
 
@@ -291,9 +291,9 @@ static pl_status find_graph(const pl_model *model, const pl_job *job, pl_graph *
     if (model->summary) return size_summary(model, job, batch, err);
     const pl_symbol *b = symbol_of_role(g, "batch"), *s = symbol_of_role(g, "seq");
     if (job->batch != PL_UNKNOWN && !b && job->batch != *batch)
-        return refuse(err, "--batch", "batch", job->batch, *batch);
+        return refuse(err, "batch", "batch", job->batch, *batch);
     if (job->seq != PL_UNKNOWN && !s && job->seq != *seq)
-        return refuse(err, "--seq", "seq", job->seq, *seq);
+        return refuse(err, "seq", "seq", job->seq, *seq);
     if (g->symbol_count == 0) return PL_OK;
     int64_t *values = calloc((size_t)g->symbol_count, sizeof *values);
     if (!values) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
@@ -330,7 +330,7 @@ pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **ou
                          int64_t *batch, int64_t *seq, pl_error *err) {
     pl_status status = find_graph(model, job, out, owned, batch, seq, err);
     if (status == PL_OK && job->train && (model->trace || model->summary))
-        return pl_fail(err, PL_USAGE, "--train", -1,
+        return pl_fail(err, PL_USAGE, "train", -1,
                        "this file has no graph that could be changed: what trains is as it says");
     if (model->trace || model->summary) return status;
     bool changed = job->train || (job->checkpoint && status == PL_OK && pl_finetune_hooks(*out));

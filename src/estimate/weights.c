@@ -149,14 +149,12 @@ pl_status pl_weights_for(const pl_weights **out, const pl_estimator *estimator,
     const char *name = estimator->info.name;
     *out = given;
     if (given && strcmp(given->info.estimator, name) != 0)
-        return pl_fail(err, PL_USAGE, "--model", -1, "weights of %s cannot serve %s",
+        return pl_fail(err, PL_USAGE, "weights", -1, "weights of %s cannot serve %s",
                        given->info.estimator, name);
     if (given) return PL_OK;
     pl_built_in *own = estimator->built_in;
     if (!own)
-        return pl_fail(err, PL_USAGE, "--estimator", -1,
-                       "no weights of %s are built in: make them with `plimsoll train %s --jobs "
-                       "FILE --out MODEL`, then give --model MODEL",
-                       name, name);
+        return pl_fail(err, PL_USAGE, "estimator", -1,
+                       "no weights of %s are built in: they have to be trained and given", name);
     return read_own(out, own, name, err);
 }

@@ -33,7 +33,7 @@ pl_status pl_finetune_parse(pl_finetune *out, const char *text, pl_error *err) {
         if (digits == 0 || digits > 9) break;
         out->rank = strtoll(rest, NULL, 10);
         if (out->rank < 1 || out->rank > MOST_RANK)
-            return pl_fail(err, PL_USAGE, "--train", -1, "rank %.*s is not between 1 and %d",
+            return pl_fail(err, PL_USAGE, "train", -1, "rank %.*s is not between 1 and %d",
                            (int)digits, rest, MOST_RANK);
         rest += digits;
         if (!*rest) return PL_OK;
@@ -41,7 +41,7 @@ pl_status pl_finetune_parse(pl_finetune *out, const char *text, pl_error *err) {
         out->modules = rest + 1;
         return PL_OK;
     }
-    return pl_fail(err, PL_USAGE, "--train", -1,
+    return pl_fail(err, PL_USAGE, "train", -1,
                    "\"%.100s\" is none of all, head, lora-rN[:MODULES], qlora-rN[:MODULES] "
                    "(lora-r16, lora-r8:q_proj,v_proj, qlora-r64:all-linear)",
                    text);
@@ -73,7 +73,7 @@ static pl_status find_head(const pl_graph *g, const char **path, size_t *length,
         *length = dot ? (size_t)(dot - *path) : 0;
         return PL_OK;
     }
-    return pl_fail(err, PL_USAGE, "--train", -1,
+    return pl_fail(err, PL_USAGE, "train", -1,
                    "the graph has no linear layer or convolution that could be its head");
 }
 

@@ -259,7 +259,7 @@ pl_status pl_linear_adapt(pl_linear_layers *c, const char *modules, pl_error *er
     char list[300];
     const char *asked = modules, *missing = NULL;
     if (c->count == 0)
-        return pl_fail(err, PL_USAGE, "--train", -1, "the graph has no linear layers to adapt");
+        return pl_fail(err, PL_USAGE, "train", -1, "the graph has no linear layers to adapt");
     if (modules && strcmp(modules, "all-linear") == 0) {
         for (int32_t i = 0; i < c->count; i++) c->of[i].adapted = true;
         pl_linear_layer *last = &c->of[c->count - 1];
@@ -280,11 +280,11 @@ pl_status pl_linear_adapt(pl_linear_layers *c, const char *modules, pl_error *er
     if (!missing) return PL_OK;
     list_layers(c, list, sizeof list);
     if (!asked)
-        return pl_fail(err, PL_USAGE, "--train", -1,
+        return pl_fail(err, PL_USAGE, "train", -1,
                        "no layers that adapters usually go to; name some behind a colon, or "
                        "all-linear:%s",
                        list);
-    return pl_fail(err, PL_USAGE, "--train", -1,
+    return pl_fail(err, PL_USAGE, "train", -1,
                    "no linear layer is called \"%.*s\"; there are%s, or all-linear",
                    (int)(strcspn(missing, ",") < 60 ? strcspn(missing, ",") : 60), missing, list);
 }
@@ -328,7 +328,7 @@ pl_status pl_linear_pack(pl_linear_layers *c, pl_arena *arena, pl_error *err) {
     }
     if (packed || left) return PL_OK;
     return pl_fail(
-        err, PL_USAGE, "--train", -1,
+        err, PL_USAGE, "train", -1,
         "no linear layer whose weight could be kept in 4 bits (the output layer and tied "
         "weights are not)");
 }

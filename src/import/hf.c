@@ -119,7 +119,7 @@ static pl_status choose_task(description *d, pl_recipe *recipe, const char *aske
                 snprintf(has + strlen(has), sizeof has - strlen(has), "%s%s", *has ? ", " : "",
                          task_name((pl_task)t));
         if (task == PL_TASK_AUTO || !can(f, task))
-            return pl_fail(err, PL_USAGE, "--task", -1, "%s is no task of %s, which has: %s", asked,
+            return pl_fail(err, PL_USAGE, "task", -1, "%s is no task of %s, which has: %s", asked,
                            f->model_type, has);
         d->task = task;
         return PL_OK;
@@ -129,7 +129,7 @@ static pl_status choose_task(description *d, pl_recipe *recipe, const char *aske
     if (task == PL_TASK_AUTO && !architecture) return PL_OK;
     if (can(f, PL_TASK_SEQ2SEQ) && ends_with(architecture, "EncoderModel"))
         return pl_fail(err, PL_INPUT, d->file, pl_config_at(d->config, "architectures"),
-                       "architectures: %.60s, an encoder alone, is not built; --task base or "
+                       "architectures: %.60s, an encoder alone, is not built; the task base or "
                        "seq2seq builds encoder and decoder",
                        architecture);
     if (can(f, task)) {
@@ -152,7 +152,7 @@ static pl_status choose_task(description *d, pl_recipe *recipe, const char *aske
 
 static void warn_of_attention(const description *d, pl_recipe *recipe, bool given,
                               const char *name) {
-    const char *says = given ? "--attention" : "_attn_implementation";
+    const char *says = given ? "attention" : "_attn_implementation";
     if ((d->family->no_attention >> d->attn & 1u) != 0)
         pl_recipe_warn(recipe, "%s %.40s is not followed: %s has attention of its own alone", says,
                        name, d->family->model_type);
@@ -179,7 +179,7 @@ static pl_status choose_attention(description *d, pl_recipe *recipe, const char 
             return PL_OK;
         }
     if (given)
-        return pl_fail(err, PL_USAGE, "--attention", -1, "%s is none of sdpa, eager, flash2",
+        return pl_fail(err, PL_USAGE, "attention", -1, "%s is none of sdpa, eager, flash2",
                        asked);
     if (name)
         pl_recipe_warn(recipe, "_attn_implementation \"%.40s\" is not known: sdpa is assumed",
@@ -326,7 +326,7 @@ static void warn_of_keys(pl_recipe *recipe, const pl_config *c) {
         if (pl_config_true(c, flags[i]))
             pl_recipe_warn(recipe, "%s is not followed: what it keeps is not counted", flags[i]);
     if (pl_config_true(c, "gradient_checkpointing"))
-        pl_recipe_warn(recipe, "gradient_checkpointing is not followed; --checkpoint asks for it");
+        pl_recipe_warn(recipe, "gradient_checkpointing is not followed: only the job says whether it checkpoints");
     if (pl_config_number(c, "chunk_size_feed_forward") > 0)
         pl_recipe_warn(recipe, "chunk_size_feed_forward is not followed");
 }
@@ -367,7 +367,7 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
     const description *d = recipe->description;
     *out = NULL;
     if (batch < 1 || (seq < 1 && !d->family->no_seq))
-        return pl_fail(err, PL_USAGE, batch < 1 ? "--batch" : "--seq", -1, "expected at least 1");
+        return pl_fail(err, PL_USAGE, batch < 1 ? "batch" : "seq", -1, "expected at least 1");
     pl_builder *b = pl_builder_open(recipe->name, memory_limit);
     if (!b) return pl_fail(err, PL_MISSING, d->file, -1, "out of memory");
     pl_hf m = {.b = b,

@@ -203,7 +203,7 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
     pl_error local;
     if (!err) err = &local;
     if (batch < 1 || (recipe->seq != PL_UNKNOWN && seq < 1))
-        return pl_fail(err, PL_USAGE, batch < 1 ? "--batch" : "--seq", -1, "expected at least 1");
+        return pl_fail(err, PL_USAGE, batch < 1 ? "batch" : "seq", -1, "expected at least 1");
     pl_sketch s = {.b = pl_builder_open(recipe->name, memory_limit),
                    .file = d->file,
                    .batch = batch,

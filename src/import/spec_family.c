@@ -367,7 +367,7 @@ static int32_t transformer_model(pl_sketch *s, const pl_yaml *root) {
         pl_spec_fail(s, root, "d: %lld is no multiple of %lld heads", (long long)t.d,
                      (long long)t.heads);
     if (s->seq > positions)
-        pl_build_fail(b, PL_USAGE, "--seq", "the spec has %lld positions, not %lld",
+        pl_build_fail(b, PL_USAGE, "seq", "the spec has %lld positions, not %lld",
                       (long long)positions, (long long)s->seq);
     int32_t tokens = pl_build_input(b, "i", PL_DT_I64, PL_SIZES(s->batch, s->seq));
     pl_module_enter(b, "", "Transformer");

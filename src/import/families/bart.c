@@ -242,7 +242,7 @@ static void build_bart(pl_hf *m) {
     bool head = m->task == PL_TASK_SEQ2SEQ, classify = m->task == PL_TASK_CLASSIFY;
     if (pl_build_failed(b)) return;
     if (m->seq > positions) {
-        pl_build_fail(b, PL_USAGE, "--seq", "the model takes sequences of up to %lld",
+        pl_build_fail(b, PL_USAGE, "seq", "the model takes sequences of up to %lld",
                       (long long)positions);
         return;
     }
@@ -370,7 +370,7 @@ static void build_whisper(pl_hf *m) {
     bool head = m->task == PL_TASK_SEQ2SEQ;
     if (pl_build_failed(b)) return;
     if (m->seq > positions) {
-        pl_build_fail(b, PL_USAGE, "--seq", "%lld labels; max_target_positions is %lld",
+        pl_build_fail(b, PL_USAGE, "seq", "%lld labels; max_target_positions is %lld",
                       (long long)m->seq, (long long)positions);
         return;
     }

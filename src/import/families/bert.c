@@ -531,7 +531,7 @@ static void check_keys(model *o) {
         pl_hf_refuse(m, layers_key(o), "at most %d can be built", PL_HF_MAX_LAYERS);
     int64_t most = o->positions - (has(o, COUNTED) ? o->pad + 1 : 0);
     if (m->seq > most)
-        pl_build_fail(o->b, PL_USAGE, "--seq", "the model takes sequences of up to %lld",
+        pl_build_fail(o->b, PL_USAGE, "seq", "the model takes sequences of up to %lld",
                       (long long)most);
     if (pl_hf_bool(m, "add_cross_attention", false))
         pl_hf_refuse(m, "add_cross_attention", "cross attention is not built");

@@ -507,11 +507,11 @@ static void check_keys(model *o) {
         pl_hf_refuse(m, "num_attention_heads", "hidden_size %lld is no multiple of it",
                      (long long)o->hidden);
     o->head = size_of(m, "attention_head_size", o->hidden / o->heads);
-    if (m->batch > 1 << 30) pl_build_fail(o->b, PL_USAGE, "--batch", "expected at most 2^30");
+    if (m->batch > 1 << 30) pl_build_fail(o->b, PL_USAGE, "batch", "expected at most 2^30");
     if (o->layers > PL_HF_MAX_LAYERS)
         pl_hf_refuse(m, "num_hidden_layers", "at most %d can be built", PL_HF_MAX_LAYERS);
     if (o->m->seq > o->positions)
-        pl_build_fail(o->b, PL_USAGE, "--seq", "the model takes sequences of up to %lld",
+        pl_build_fail(o->b, PL_USAGE, "seq", "the model takes sequences of up to %lld",
                       (long long)o->positions);
     o->buckets = positive(o, "position_buckets");
     o->farthest = positive(o, "max_relative_positions");
