@@ -21,6 +21,19 @@ commands_are_the_scripts() {
     done
 }
 
+# XGBoost ends the process where it has no memory: it is not called then.
+no_memory_for_xgboost_is_said() {
+    (ulimit -v 24000 && "$PLIMSOLL" --version) >out 2>&1 ||
+        skip "no_memory_for_xgboost_is_said: this build does not start in 24 MB"
+    for kib in 24000 26000 30000 34000; do
+        code=0
+        (ulimit -v $kib && "$PLIMSOLL" estimate "$ROOT/examples/mlp.yaml" --estimator xgboost) >out 2>err || code=$?
+        is "$code" 4
+        says err "out of memory"
+    done
+}
+
 try decision_tree_is_made_again
+try no_memory_for_xgboost_is_said
 try commands_are_the_scripts
 done_testing

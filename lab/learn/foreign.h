@@ -20,6 +20,12 @@ typedef struct pl_foreign_symbol {
 bool pl_foreign_open(void *functions, const pl_foreign_symbol *symbols, size_t symbol_count,
                      const char *const *places, size_t place_count);
 
+/* Whether there is memory enough to call such a library with `bytes` of data. They end the process
+ * where memory is out (OpenMP cannot start its threads, the loader has no room for thread-local
+ * data, an exception leaves a thread), so that room for what they take is asked for first, and given
+ * back. false: out of memory. */
+bool pl_foreign_room(size_t bytes);
+
 /* A number as text that every library reads, whatever the locale: whole digits and a power of ten,
  * "314159265e-8". out: 32 bytes. */
 void pl_foreign_number(char *out, double value);

@@ -316,6 +316,8 @@ static pl_status train_lightgbm(pl_learned **out, const pl_samples *samples,
     pl_options_text(text, "loss", loss, sizeof loss);
     status = pl_boost_open(&boost, samples, loss, option(text, "alpha"), err);
     if (status != PL_OK) return status;
+    if (!pl_foreign_room(samples->count * samples->columns * sizeof *samples->values))
+        return pl_fail(err, PL_MISSING, "lightgbm", -1, "out of memory");
     if (!have_library()) return missing(err);
 
     lightgbm *model = new_lightgbm(samples->columns, samples->class_count);
@@ -383,7 +385,9 @@ static pl_learned *load_lightgbm(pl_reader *reader, size_t columns, size_t chann
     if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 1,022 columns");
     char *text = pl_foreign_read(reader, &size);
     if (!text) return NULL;
-    if (!have_library())
+    if (!pl_foreign_room(size))
+        pl_read_no_memory(reader);
+    else if (!have_library())
         pl_read_fail(reader, "lib_lightgbm.so on this machine (PLIMSOLL_LIGHTGBM names it)");
     lightgbm *model = reader->failure ? NULL : new_lightgbm(columns, classes);
     if (!model) {

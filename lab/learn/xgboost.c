@@ -115,6 +115,15 @@ static pl_status failed(pl_error *err) {
                    why ? why : "");
 }
 
+/* The same of a file: it is damaged, unless the library had too little memory. */
+static void fail_by_library(pl_reader *reader, const char *expected) {
+    const char *why = library.last_error();
+    if (why && strstr(why, "bad_alloc"))
+        pl_read_no_memory(reader);
+    else
+        pl_read_fail(reader, expected);
+}
+
 /* ---- learning ---- */
 
 static void close_xgboost(pl_learned **learned) {
@@ -300,11 +309,9 @@ static const float *score_rows(const xgboost *model, const float *values, size_t
 /* One thread, and a first prediction: the library completes a model's set-up then, which threads
  * that share it must not do at once. */
 static bool get_ready(const xgboost *model) {
-    float *row = calloc(model->columns, sizeof *row);
-    bool done = row && library.set(model->booster, "nthread", "1") == 0 &&
-                library.set(model->booster, "verbosity", "0") == 0 && score_rows(model, row, 1);
-    free(row);
-    return done;
+    float row[PL_TREE_COLUMNS] = {0};
+    return library.set(model->booster, "nthread", "1") == 0 &&
+           library.set(model->booster, "verbosity", "0") == 0 && score_rows(model, row, 1);
 }
 
 static pl_status train_xgboost(pl_learned **out, const pl_samples *samples,
@@ -321,6 +328,8 @@ static pl_status train_xgboost(pl_learned **out, const pl_samples *samples,
     pl_options_text(text, "method", method, sizeof method);
     status = pl_boost_open(&boost, samples, loss, option(text, "alpha"), err);
     if (status != PL_OK) return status;
+    if (!pl_foreign_room(samples->count * samples->columns * sizeof *samples->values))
+        return pl_fail(err, PL_MISSING, "xgboost", -1, "out of memory");
     if (!have_library()) return missing(err);
 
     xgboost *model = new_xgboost(samples->columns, samples->class_count);
@@ -347,6 +356,8 @@ static pl_status predict_xgboost(const pl_learned *learned, const pl_samples *sa
     const xgboost *model = (const xgboost *)learned;
     pl_status status = pl_tree_check_columns(samples, model->columns, "xgboost", err);
     if (status != PL_OK || samples->count == 0) return status;
+    if (!pl_foreign_room(samples->count * samples->columns * sizeof *samples->values))
+        return pl_fail(err, PL_MISSING, "xgboost", -1, "out of memory");
     const float *result = score_rows(model, samples->values, samples->count);
     if (!result) return failed(err);
     if (learned->outputs == model->scores) {
@@ -373,7 +384,10 @@ static pl_learned *load_xgboost(pl_reader *reader, size_t columns, size_t channe
     if (columns == 0 || columns > PL_TREE_COLUMNS) pl_read_fail(reader, "1 to 1,022 columns");
     void *bytes = pl_foreign_read(reader, &size);
     if (!bytes) return NULL;
-    if (!have_library()) pl_read_fail(reader, "libxgboost.so.0 on this machine (libxgboost0)");
+    if (!pl_foreign_room(size))
+        pl_read_no_memory(reader);
+    else if (!have_library())
+        pl_read_fail(reader, "libxgboost.so.0 on this machine (libxgboost0)");
     xgboost *model = reader->failure ? NULL : new_xgboost(columns, classes);
     bst_ulong found = 0;
     if (!model) {
@@ -385,9 +399,9 @@ static pl_learned *load_xgboost(pl_reader *reader, size_t columns, size_t channe
     model->size = size;
     if (library.create(NULL, 0, &model->booster) != 0 ||
         library.load(model->booster, bytes, size) != 0)
-        pl_read_fail(reader, "a model that XGBoost reads");
+        fail_by_library(reader, "a model that XGBoost reads");
     else if (library.columns(model->booster, &found) != 0 || found != columns || !get_ready(model))
-        pl_read_fail(reader, "a model of as many columns and classes");
+        fail_by_library(reader, "a model of as many columns and classes");
     pl_learned *learned = &model->learned;
     if (reader->failure) close_xgboost(&learned);
     return learned;
