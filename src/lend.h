@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/sized.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "device/simulate.h"

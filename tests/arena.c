@@ -24,7 +24,8 @@ static void zeroed_and_aligned(void) {
 }
 
 static void limit_holds(void) {
-    pl_arena *arena = pl_arena_new(1 << 20);
+    pl_budget budget = {.most_bytes = 1 << 20};
+    pl_arena *arena = pl_arena_new(&budget);
     CHECK(pl_arena_alloc(arena, 1 << 19) != NULL);
     CHECK(pl_arena_alloc(arena, 1 << 20) == NULL);
     CHECK(pl_arena_alloc(arena, SIZE_MAX) == NULL);

@@ -144,7 +144,10 @@ static void archive_larger_than_the_limit(void) {
     }
     pl_model_settings settings;
     pl_model_settings_default(&settings);
-    settings.memory_limit = (size_t)64 << 20;
+    pl_limits limits;
+    pl_limits_default(&limits);
+    limits.memory_bytes = (size_t)64 << 20;
+    settings.limits = &limits;
     CHECK_INT(pl_model_open(&model, path, &settings, &err), PL_OK);
     CHECK_STR(err.message, "");
     pl_model_close(&model);
@@ -155,10 +158,13 @@ static void beyond_the_limit(void) {
     pl_model *model = NULL;
     pl_model_settings settings;
     pl_model_settings_default(&settings);
-    settings.memory_limit = (size_t)1 << 20;
+    pl_limits limits;
+    pl_limits_default(&limits);
+    limits.memory_bytes = (size_t)1 << 20;
+    settings.limits = &limits;
     pl_error err = {0};
     CHECK_INT(truncate(path, (off_t)1 << 40), 0); /* one hole */
-    CHECK_INT(pl_model_open(&model, path, &settings, &err), PL_INPUT);
+    CHECK_INT(pl_model_open(&model, path, &settings, &err), PL_LIMIT);
     CHECK_STR(err.message, "expected less than 1048576 bytes (the memory limit)");
     CHECK_INT(truncate(path, 0), 0);
 }
@@ -247,7 +253,7 @@ static void pipe_beyond_the_limit(void) {
     pthread_t writer;
     signal(SIGPIPE, SIG_IGN);
     CHECK_INT(pthread_create(&writer, NULL, pour, NULL), 0);
-    CHECK_INT(pl_file_open(&file, path, 3000000, &err), PL_INPUT);
+    CHECK_INT(pl_file_open(&file, path, 3000000, &err), PL_LIMIT);
     CHECK_STR(err.message, "expected less than 3000000 bytes (the memory limit)");
     CHECK_INT(err.position, 3000000); /* and not a doubling short of it */
     pthread_join(writer, NULL);

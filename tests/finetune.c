@@ -31,9 +31,9 @@ static pl_graph *changed(const pl_model *model, const char *train, bool plain, b
     int64_t batch, seq;
     pl_finetune how;
     if (pl_finetune_parse(&how, train, err) != PL_OK ||
-        pl_model_graph(model, &job, &graph, &owned, &batch, &seq, err) != PL_OK)
+        pl_model_graph(model, &job, NULL, &graph, &owned, &batch, &seq, err) != PL_OK)
         return NULL;
-    if (!owned && pl_graph_bind(&graph, graph, NULL, err) != PL_OK) return NULL;
+    if (!owned && pl_graph_bind(&graph, graph, NULL, NULL, err) != PL_OK) return NULL;
     how.plain = plain;
     how.checkpoint = checkpoint;
     if (pl_graph_finetune(graph, &how, err) != PL_OK) pl_graph_close(&graph);
@@ -547,7 +547,7 @@ static void lack_of_memory_leaves_the_graph_as_it_was(void) {
         bool owned;
         int64_t batch, seq;
         pl_error err = {0};
-        if (pl_model_graph(model, &job, &g, &owned, &batch, &seq, &err) != PL_OK || !owned) break;
+        if (pl_model_graph(model, &job, NULL, &g, &owned, &batch, &seq, &err) != PL_OK || !owned) break;
         int32_t nodes = g->node_count, tensors = g->tensor_count;
         pl_finetune how = {.kind = PL_FINETUNE_QLORA, .rank = 4, .checkpoint = true};
         pl_arena_fail_after(after);

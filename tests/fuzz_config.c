@@ -20,27 +20,26 @@ static void stop(const char *what, const pl_error *err) {
 }
 
 static bool build_once(const unsigned char *bytes, size_t size) {
-    pl_model_settings settings;
-    pl_model_settings_default(&settings);
-    settings.memory_limit = (size_t)64 << 20;
+    pl_budget budget = {.most_bytes = (size_t)64 << 20};
+    pl_reading settings = {.budget = &budget, .depth_limit = 512};
     pl_error err = {0};
     pl_recipe *recipe = NULL;
     pl_status status =
         pl_import_hf(&recipe, (const char *)bytes, size, "config.json", &settings, &err);
     if (status != PL_OK) {
-        if (recipe || status != PL_INPUT || err.code != status || err.position < 0 ||
+        if (recipe || (status != PL_INPUT && status != PL_LIMIT) || err.code != status || (status == PL_INPUT && err.position < 0) ||
             !err.message[0] || strcmp(err.where, "config.json") != 0)
             stop("failure to read", &err);
         return false;
     }
     pl_graph *graph = NULL;
     status = recipe->build(recipe, 2, recipe->seq == PL_UNKNOWN ? PL_UNKNOWN : 24,
-                           settings.memory_limit, &graph, &err);
+                           &budget, &graph, &err);
     if (status == PL_OK) {
         const char *wrong = graph ? graph_unsound(graph) : "no graph";
         if (wrong) stop(wrong, &err);
     } else if (graph || !err.message[0] ||
-               (status != PL_INPUT && status != PL_MISSING && strcmp(err.where, "seq") != 0)) {
+               (status != PL_INPUT && status != PL_LIMIT && strcmp(err.where, "seq") != 0)) {
         stop("failure to build", &err);
     }
     pl_graph_close(&graph);

@@ -176,8 +176,8 @@ static bool simulate_once(const pl_graph *g) {
     pl_error err = {0};
     pl_tape *tape = NULL;
     pl_simulation s;
-    pl_status status =
-        pl_tape_train(&tape, g, &job, PL_TAPE_STEPS, &device, (size_t)256 << 20, &err);
+    pl_budget budget = {.most_bytes = (size_t)256 << 20};
+    pl_status status = pl_tape_train(&tape, g, &job, PL_TAPE_STEPS, &device, &budget, &err);
     if (status == PL_OK) {
         pl_overhead(gpu, tape);
         status = pl_simulate(&s, tape, g, &settings, false, NULL, &err);

@@ -36,7 +36,7 @@ static void bind(const pl_graph *graph) {
             values[i] = round == 0   ? graph->symbols[i].hint
                         : round == 1 ? graph->symbols[i].least
                                      : INT64_MAX;
-        pl_status status = pl_graph_bind(&bound, graph, values, &err);
+        pl_status status = pl_graph_bind(&bound, graph, values, NULL, &err);
         const char *wrong = status == PL_OK ? graph_unsound(bound) : NULL;
         if (wrong) stop(wrong, &err);
         if (status != PL_OK && (status != PL_USAGE || bound || !err.message[0]))
@@ -47,7 +47,8 @@ static void bind(const pl_graph *graph) {
 }
 
 static bool import_once(const unsigned char *bytes, size_t size) {
-    pl_model_settings settings = {.memory_limit = (size_t)256 << 20, .depth_limit = 64};
+    pl_budget budget = {.most_bytes = (size_t)256 << 20};
+    pl_reading settings = {.budget = &budget, .depth_limit = 64};
     pl_error err = {0};
     pl_graph *graph = NULL;
     pl_status status = import_graph_memory(&graph, bytes, size, "fuzzed.pt2", &settings, &err);
@@ -128,7 +129,7 @@ static bool find_json(const pl_file *file, const char *path, pl_arena *arena, co
     if (pl_zip_open(&zip, file->bytes, file->size, path, &err) != PL_OK) return false;
     while (pl_zip_next(&zip, &member, &found, &err) == PL_OK && found)
         if (member.name_length > 5 && !memcmp(member.name + member.name_length - 5, ".json", 5) &&
-            pl_zip_read(&zip, &member, arena, SIZE_MAX, path, json, size, &err) != PL_OK)
+            pl_zip_read(&zip, &member, arena, path, json, size, &err) != PL_OK)
             return false;
     return true;
 }

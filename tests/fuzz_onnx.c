@@ -21,7 +21,8 @@ static void stop(const char *what, const pl_error *err) {
 }
 
 static bool import_once(const unsigned char *bytes, size_t size) {
-    pl_model_settings settings = {.memory_limit = (size_t)256 << 20, .depth_limit = 64};
+    pl_budget budget = {.most_bytes = (size_t)256 << 20};
+    pl_reading settings = {.budget = &budget, .depth_limit = 64};
     pl_error err = {0};
     pl_recipe *recipe = NULL;
     (void)pl_onnx_is(bytes, size);
@@ -39,11 +40,11 @@ static bool import_once(const unsigned char *bytes, size_t size) {
         err = (pl_error){0};
         int64_t batch = recipe->batch_assumed ? sizes[i][0] : recipe->batch;
         int64_t seq = recipe->seq_assumed ? sizes[i][1] : recipe->seq;
-        status = recipe->build(recipe, batch, seq, settings.memory_limit, &graph, &err);
+        status = recipe->build(recipe, batch, seq, &budget, &graph, &err);
         const char *wrong = status == PL_OK ? graph_unsound(graph) : NULL;
         if (wrong) stop(wrong, &err);
         if (status != PL_OK &&
-            (graph || !err.message[0] || (status != PL_INPUT && status != PL_MISSING)))
+            (graph || !err.message[0] || (status != PL_INPUT && status != PL_LIMIT)))
             stop("building", &err);
         built |= status == PL_OK;
         pl_graph_close(&graph);

@@ -36,7 +36,7 @@ static void check_failure(pl_status status, const pl_error *err, const void *out
 static void build(const pl_recipe *recipe, int64_t batch, int64_t seq) {
     pl_error err = {0};
     pl_graph *graph = NULL;
-    pl_status status = recipe->build(recipe, batch, seq, (size_t)64 << 20, &graph, &err);
+    pl_status status = recipe->build(recipe, batch, seq, &(pl_budget){.most_bytes = (size_t)64 << 20}, &graph, &err);
     const char *wrong = status == PL_OK ? graph_unsound(graph) : NULL;
     if (wrong) stop(wrong, &err);
     if (status != PL_OK && (graph || !err.message[0])) stop("building", &err);
@@ -44,7 +44,8 @@ static void build(const pl_recipe *recipe, int64_t batch, int64_t seq) {
 }
 
 static bool read_spec(const unsigned char *bytes, size_t size) {
-    pl_model_settings settings = {.memory_limit = (size_t)64 << 20, .depth_limit = 64};
+    pl_budget budget = {.most_bytes = (size_t)64 << 20};
+    pl_reading settings = {.budget = &budget, .depth_limit = 64};
     pl_error err = {0};
     pl_recipe *recipe = NULL;
     pl_status status =
@@ -60,7 +61,8 @@ static bool read_spec(const unsigned char *bytes, size_t size) {
 }
 
 static bool read_summary(const unsigned char *bytes, size_t size) {
-    pl_model_settings settings = {.memory_limit = (size_t)64 << 20, .depth_limit = 64};
+    pl_budget budget = {.most_bytes = (size_t)64 << 20};
+    pl_reading settings = {.budget = &budget, .depth_limit = 64};
     pl_error err = {0};
     pl_summary *summary = NULL;
     pl_status status =

@@ -216,7 +216,8 @@ static void damaged(void) {
             copy[(i - size) / 8] ^= (char)(1 << (i - size) % 8);
         pl_gpumemnet_rows r = {0};
         pl_error err = {0};
-        pl_arena *arena = pl_arena_new(1 << 20);
+        pl_budget budget = {.most_bytes = 1 << 20};
+        pl_arena *arena = pl_arena_new(&budget);
         pl_status status = read_rows(&r, copy, arena, &err);
         if (status == PL_OK)
             whole++;

@@ -18,10 +18,7 @@
 
 static pl_status open_text(pl_recipe **recipe, const char *text, const char *task,
                            const char *attention, pl_error *err) {
-    pl_model_settings settings;
-    pl_model_settings_default(&settings);
-    settings.task = task;
-    settings.attention = attention;
+    pl_reading settings = {.depth_limit = 512, .task = task, .attention = attention};
     *err = (pl_error){0};
     return pl_import_hf(recipe, text, strlen(text), "config.json", &settings, err);
 }
@@ -32,7 +29,7 @@ static pl_graph *graph_of(const char *text, const char *task, const char *attent
     pl_recipe *recipe = NULL;
     pl_graph *graph = NULL;
     if (open_text(&recipe, text, task, attention, err) == PL_OK)
-        recipe->build(recipe, 2, 16, (size_t)256 << 20, &graph, err);
+        recipe->build(recipe, 2, 16, NULL, &graph, err);
     pl_recipe_close(&recipe);
     return graph;
 }

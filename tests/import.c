@@ -106,7 +106,7 @@ static void static_graph(void) {
     pl_graph *g = open_fixture("mlp-static"), *bound = NULL;
     if (!g) return;
     CHECK_INT(g->symbol_count, 0);
-    CHECK_INT(pl_graph_bind(&bound, g, NULL, NULL), PL_OK);
+    CHECK_INT(pl_graph_bind(&bound, g, NULL, NULL, NULL), PL_OK);
     CHECK(bound && bound->nodes == g->nodes);
     check_sizes(bound, "linear", 2, INTS(4, 32), INTS(32, 1));
     pl_graph_close(&bound);
@@ -117,7 +117,7 @@ static void bound_to_a_batch(void) {
     pl_graph *g = open_fixture("mlp"), *bound = NULL;
     if (!g) return;
     pl_error err = {0};
-    CHECK_INT(pl_graph_bind(&bound, g, INTS(100), &err), PL_OK);
+    CHECK_INT(pl_graph_bind(&bound, g, INTS(100), NULL, &err), PL_OK);
     if (bound) {
         check_sizes(bound, "linear", 2, INTS(100, 32), INTS(32, 1));
         CHECK_INT(bound->symbols[0].hint, 100);
@@ -127,10 +127,10 @@ static void bound_to_a_batch(void) {
     }
     pl_graph_close(&bound);
     check_sizes(g, "linear", 2, INTS(4, 32), INTS(32, 1));
-    CHECK_INT(pl_graph_bind(&bound, g, INTS(0), &err), PL_USAGE);
+    CHECK_INT(pl_graph_bind(&bound, g, INTS(0), NULL, &err), PL_USAGE);
     CHECK_STR(err.message, "batch s77 is 0; the file was exported for 1 to 65536");
     CHECK(bound == NULL);
-    CHECK_INT(pl_graph_bind(&bound, g, INTS(65537), &err), PL_USAGE);
+    CHECK_INT(pl_graph_bind(&bound, g, INTS(65537), NULL, &err), PL_USAGE);
     pl_graph_close(&g);
 }
 
@@ -214,7 +214,7 @@ static void mixed(void) {
         values[i] = batch ? 10 : 31;
     }
     pl_error err = {0};
-    CHECK_INT(pl_graph_bind(&bound, g, values, &err), PL_OK);
+    CHECK_INT(pl_graph_bind(&bound, g, values, NULL, &err), PL_OK);
     if (!bound) printf("  %s\n", err.message);
     if (bound) {
         CHECK(graph_unsound(bound) == NULL);
@@ -279,7 +279,7 @@ static void language_models(void) {
         CHECK_INT(g->symbol_count, 2);
         int64_t values[2];
         for (int k = 0; k < 2; k++) values[k] = !strcmp(g->symbols[k].role, "batch") ? 3 : 9;
-        CHECK_INT(pl_graph_bind(&bound, g, values, NULL), PL_OK);
+        CHECK_INT(pl_graph_bind(&bound, g, values, NULL, NULL), PL_OK);
         if (bound)
             check_sizes(bound, bound->tensors[bound->inputs[0]].name, 2, INTS(3, 9), INTS(9, 1));
         if (bound && i == 0)
@@ -297,13 +297,13 @@ static void vision_models(void) {
             if (g->tensors[i].role == PL_ROLE_PARAMETER)
                 parameters += pl_tensor_elements(&g->tensors[i]);
         CHECK_INT(parameters, 11689512); /* torchvision's documentation */
-        CHECK_INT(pl_graph_bind(&bound, g, INTS(32), NULL), PL_OK);
+        CHECK_INT(pl_graph_bind(&bound, g, INTS(32), NULL, NULL), PL_OK);
         if (bound)
             check_sizes(bound, "conv2d", 4, INTS(32, 64, 112, 112), INTS(802816, 12544, 112, 1));
         pl_graph_close(&bound);
     }
     if (v) {
-        CHECK_INT(pl_graph_bind(&bound, v, INTS(5), NULL), PL_OK);
+        CHECK_INT(pl_graph_bind(&bound, v, INTS(5), NULL, NULL), PL_OK);
         if (bound)
             check_sizes(bound, bound->tensors[bound->outputs[0]].name, 2, INTS(5, 10), INTS(10, 1));
         pl_graph_close(&bound);
@@ -520,7 +520,7 @@ static void odd_but_right(void) {
     if (graph) { /* read, with its size at export; another size is refused by name */
         CHECK_INT(graph->tensors[0].sizes[0], 4);
         pl_graph *bound = NULL;
-        CHECK_INT(pl_graph_bind(&bound, graph, INTS(8), &err), PL_USAGE);
+        CHECK_INT(pl_graph_bind(&bound, graph, INTS(8), NULL, &err), PL_USAGE);
         CHECK(strstr(err.message,
                      "Novel(s0) comes to a function that this program does not know") != NULL);
         CHECK(bound == NULL);
@@ -532,7 +532,7 @@ static void odd_but_right(void) {
               PL_OK);
     if (graph) {
         pl_graph *bound = NULL;
-        CHECK_INT(pl_graph_bind(&bound, graph, INTS(1 << 15), &err), PL_USAGE);
+        CHECK_INT(pl_graph_bind(&bound, graph, INTS(1 << 15), NULL, &err), PL_USAGE);
         CHECK(strstr(err.message, "too large") != NULL);
     }
     pl_graph_close(&graph);
@@ -661,7 +661,7 @@ static void nesting_is_bounded(void) {
         else if (status != PL_OK)
             printf("  %s\n", err.message);
         pl_graph_close(&graph);
-        pl_model_settings loose = {.memory_limit = (size_t)1 << 30, .depth_limit = 1 << 30};
+        pl_reading loose = {.depth_limit = 1 << 30};
         status = import_graph_memory(&graph, text, (size_t)(at - text), "deep", &loose, &err);
         CHECK_INT(status, levels < LEVELS ? PL_OK : PL_INPUT);
         pl_graph_close(&graph);
@@ -674,12 +674,15 @@ static void limits_hold(void) {
     snprintf(path, sizeof path, "%s/resnet18.pt2", folder);
     pl_graph *graph = NULL;
     pl_error err = {0};
-    pl_model_settings settings = {.memory_limit = 100000, .depth_limit = 512};
-    CHECK_INT(import_graph_file(&graph, path, &settings, &err), PL_INPUT);
-    CHECK(strstr(err.message, "100000 bytes (the memory limit)") != NULL);
-    settings.memory_limit = 250000; /* the JSON fits, the graph does not */
-    CHECK_INT(import_graph_file(&graph, path, &settings, &err), PL_MISSING);
-    settings.memory_limit = 0; /* none */
+    pl_budget budget = {.most_bytes = 100000};
+    pl_reading settings = {.budget = &budget, .depth_limit = 512};
+    CHECK_INT(import_graph_file(&graph, path, &settings, &err), PL_LIMIT);
+    CHECK(strstr(err.message, "100000") != NULL);
+    CHECK_INT(budget.bytes, 0);
+    budget = (pl_budget){.most_bytes = 250000}; /* the JSON fits, the graph does not */
+    CHECK_INT(import_graph_file(&graph, path, &settings, &err), PL_LIMIT);
+    CHECK_INT(budget.bytes, 0);
+    budget = (pl_budget){0}; /* none */
     CHECK_INT(import_graph_file(&graph, path, &settings, &err), PL_OK);
     pl_graph_close(&graph);
     settings.depth_limit = 4;
@@ -699,7 +702,7 @@ static void memory_runs_out(void) {
         pl_status bind = PL_OK;
         if (status == PL_OK) {
             int64_t values[2] = {graph->symbols[0].hint, graph->symbols[1].hint};
-            bind = pl_graph_bind(&bound, graph, values, &err);
+            bind = pl_graph_bind(&bound, graph, values, NULL, &err);
         }
         pl_arena_fail_after(-1);
         bool done = status == PL_OK && bind == PL_OK;
@@ -728,7 +731,7 @@ static void memory_grows_as_the_graph(void) {
         if (graph) {
             CHECK_INT(graph->node_count, n);
             bytes[k] = (double)pl_arena_used(graph->arena) / n;
-            CHECK_INT(pl_graph_bind(&bound, graph, INTS(64), NULL), PL_OK);
+            CHECK_INT(pl_graph_bind(&bound, graph, INTS(64), NULL, NULL), PL_OK);
             printf("# %6d operators: %.0f bytes each\n", n, bytes[k]);
         }
         pl_graph_close(&bound);

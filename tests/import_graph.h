@@ -13,17 +13,17 @@ static inline pl_status only_graph(pl_graph **out, pl_imported *imported, pl_sta
 }
 
 static inline pl_status import_graph_file(pl_graph **out, const char *path,
-                                          const pl_model_settings *settings, pl_error *err) {
+                                          const pl_reading *reading, pl_error *err) {
     pl_imported imported;
-    pl_status status = pl_import_file(&imported, path, settings, err);
+    pl_status status = pl_import_file(&imported, path, reading, err);
     return only_graph(out, &imported, status);
 }
 
 static inline pl_status import_graph_memory(pl_graph **out, const void *bytes, size_t size,
-                                            const char *name, const pl_model_settings *settings,
+                                            const char *name, const pl_reading *reading,
                                             pl_error *err) {
     pl_imported imported;
-    pl_status status = pl_import_memory(&imported, bytes, size, name, settings, err);
+    pl_status status = pl_import_memory(&imported, bytes, size, name, reading, err);
     return only_graph(out, &imported, status);
 }
 

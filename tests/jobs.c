@@ -390,13 +390,16 @@ static void many_jobs_meet_the_limit(void) {
         const char *words;
     } rows[] = {
         {(size_t)4 << 20, PL_INPUT, "to unpack (the memory limit)"},
-        {(size_t)64 << 20, PL_MISSING, "over the limit"},
+        {(size_t)64 << 20, PL_LIMIT, "67108864 bytes of memory"},
     };
     const char *path = write_file("many.xz", packed, packed_size);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pl_jobs_settings settings;
         pl_jobs_settings_default(&settings);
-        settings.memory_limit = rows[i].limit;
+        pl_limits limits;
+        pl_limits_default(&limits);
+        limits.memory_bytes = rows[i].limit;
+        settings.limits = &limits;
         pl_jobs *opened = NULL;
         pl_error err = {0};
         CHECK_INT(pl_jobs_open(&opened, &path, 1, &settings, &err), rows[i].status);
@@ -419,7 +422,10 @@ static void a_graph_beyond_the_limit_is_reported(void) {
     pl_jobs_settings settings;
     pl_jobs_settings_default(&settings);
     settings.described = true;
-    settings.memory_limit = (size_t)1 << 20;
+    pl_limits limits;
+    pl_limits_default(&limits);
+    limits.memory_bytes = (size_t)1 << 20;
+    settings.limits = &limits;
     pl_jobs *opened = NULL;
     pl_error err = {0};
     CHECK_INT(pl_jobs_open(&opened, &path, 1, &settings, &err), PL_OK);
@@ -427,7 +433,7 @@ static void a_graph_beyond_the_limit_is_reported(void) {
     if (opened) {
         const pl_measured *item = &opened->items[0];
         CHECK(item->facts.has_graph);
-        CHECK_INT(item->graph_status, PL_MISSING);
+        CHECK_INT(item->graph_status, PL_LIMIT);
         CHECK(contains(item->graph_error.message, "memory"));
     }
     pl_jobs_close(&opened);

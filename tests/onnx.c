@@ -178,7 +178,7 @@ static pl_status build(const bytes *model, int64_t batch, pl_graph **graph, pl_e
     pl_status status = pl_import_onnx(&recipe, model->data, model->size, "m.onnx", NULL, err);
     if (status == PL_OK)
         status = recipe->build(recipe, recipe->batch_assumed ? batch : recipe->batch, recipe->seq,
-                               (size_t)64 << 20, graph, err);
+                               NULL, graph, err);
     pl_recipe_close(&recipe);
     return status;
 }
@@ -411,7 +411,7 @@ static void exported(void) {
         pl_graph *g = NULL;
         int failures = check_failures_in_case;
         pl_recipe *r = open_file(f->name, &err);
-        if (!r || r->build(r, f->batch, f->seq, (size_t)64 << 20, &g, &err) != PL_OK) {
+        if (!r || r->build(r, f->batch, f->seq, NULL, &g, &err) != PL_OK) {
             check_say(__FILE__, __LINE__, err.message);
         } else {
             const pl_tensor *out = &g->tensors[g->outputs[0]];
@@ -432,7 +432,7 @@ static void metadata(void) {
     pl_error err = {0};
     pl_graph *g = NULL;
     pl_recipe *r = open_file("block-new-train.onnx", &err);
-    CHECK(r && r->build(r, 2, 5, (size_t)64 << 20, &g, &err) == PL_OK);
+    CHECK(r && r->build(r, 2, 5, NULL, &g, &err) == PL_OK);
     for (int32_t i = 0; g && i < g->node_count; i++) {
         if (strcmp(g->nodes[i].target, "aten.gelu.default") != 0) continue;
         CHECK_STR(pl_node_module(g, i), "act");
@@ -443,7 +443,7 @@ static void metadata(void) {
     pl_graph_close(&g);
     pl_recipe_close(&r);
     r = open_file("cnn-old-train.onnx", &err);
-    CHECK(r && r->build(r, 2, -1, (size_t)64 << 20, &g, &err) == PL_OK);
+    CHECK(r && r->build(r, 2, -1, NULL, &g, &err) == PL_OK);
     if (g) CHECK_STR(pl_node_module(g, 0), "conv1");
     pl_graph_close(&g);
     pl_recipe_close(&r);
@@ -456,7 +456,7 @@ static void refused(void) {
     pl_error err = {0};
     pl_graph *g = NULL;
     pl_recipe *r = open_file("cnn-static.onnx", &err);
-    CHECK(r && r->build(r, 3, -1, (size_t)64 << 20, &g, &err) == PL_USAGE);
+    CHECK(r && r->build(r, 3, -1, NULL, &g, &err) == PL_USAGE);
     CHECK(strstr(err.message, "batch of 2") != NULL && !g);
     pl_recipe_close(&r);
 
@@ -488,7 +488,7 @@ static void no_memory(void) {
             pl_graph *g = NULL;
             pl_arena_fail_after(count);
             pl_recipe *r = open_file(names[i], &err);
-            pl_status status = r ? r->build(r, 2, 5, (size_t)64 << 20, &g, &err) : err.code;
+            pl_status status = r ? r->build(r, 2, 5, NULL, &g, &err) : err.code;
             pl_arena_fail_after(-1);
             bool done = status == PL_OK;
             if (!done) {

@@ -188,7 +188,7 @@ static const pl_job plain = {
 static pl_tape *train(const built *b, const pl_job *how) {
     pl_tape *tape = NULL;
     pl_error error = {0};
-    if (pl_tape_train(&tape, &b->graph, how, STEPS, &device, (size_t)64 << 20, &error) != PL_OK) {
+    if (pl_tape_train(&tape, &b->graph, how, STEPS, &device, NULL, &error) != PL_OK) {
         printf("    %s\n", error.message);
         check_say(__FILE__, __LINE__, "pl_tape_train failed");
     }

@@ -48,7 +48,7 @@ static void make_up(made_up *m) {
 /* The peak, or minus the status. The job of the profile is the one asked about. */
 static int64_t peak_of(const pl_estimator *e, made_up *m, pl_error *err) {
     m->profile.job = m->job;
-    pl_report *report = pl_report_new(0);
+    pl_report *report = pl_report_new(NULL, 0);
     pl_status status = e->estimate(report, &m->subject, NULL, err);
     int64_t peak = status == PL_OK ? report->peak_bytes : -(int64_t)status;
     if (status == PL_OK) {
@@ -187,7 +187,7 @@ static bool open_subject(made_up *m, pl_model **model, pl_graph **g, bool *owned
     pl_status status = pl_model_open(model, path, NULL, &err);
     for (int32_t i = 0; status == PL_OK && i < (*model)->graph->symbol_count; i++)
         (*model)->graph->symbols[i].most = INT64_MAX; /* larger than it was exported for */
-    if (status == PL_OK && pl_model_graph(*model, &m->job, g, owned, &batch, &seq, &err) == PL_OK &&
+    if (status == PL_OK && pl_model_graph(*model, &m->job, NULL, g, owned, &batch, &seq, &err) == PL_OK &&
         pl_profile_of_graph(&m->profile, *g, &m->job, batch, seq, arena)) {
         m->subject.model = *model;
         m->subject.graph = *g;
@@ -208,7 +208,7 @@ static int64_t graph_peak(const pl_estimator *e, const char *file, int64_t batch
     if (!open_subject(&m, &model, &g, &owned, file, batch)) return -1;
     m.job.optimizer = optimizer;
     pl_error err = {0};
-    pl_report *report = pl_report_new(0);
+    pl_report *report = pl_report_new(NULL, 0);
     pl_status status = e->estimate(report, &m.subject, NULL, &err);
     int64_t result = status == PL_OK ? report->peak_bytes : -(int64_t)status;
     if (copy) *copy = *report; /* numbers alone are looked at */

@@ -61,7 +61,7 @@ static const struct {
 
 static void yaml_is_understood(void) {
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {
-        pl_arena *arena = pl_arena_new(1 << 20);
+        pl_arena *arena = pl_arena_new(NULL);
         const pl_yaml *root = NULL;
         pl_error err = {0};
         char got[1024] = "";
@@ -106,7 +106,7 @@ static const struct {
 
 static void yaml_is_refused(void) {
     for (size_t i = 0; i < sizeof bad_yaml / sizeof *bad_yaml; i++) {
-        pl_arena *arena = pl_arena_new(1 << 20);
+        pl_arena *arena = pl_arena_new(NULL);
         const pl_yaml *root = NULL;
         pl_error err = {0};
         pl_status status =
@@ -126,7 +126,7 @@ static void yaml_nests_so_far(void) {
     char text[600] = "";
     for (int i = 0; i < 64; i++) strcat(text, "[");
     for (int depth = 63; depth <= 64; depth++) {
-        pl_arena *arena = pl_arena_new(1 << 20);
+        pl_arena *arena = pl_arena_new(NULL);
         const pl_yaml *root = NULL;
         pl_error err = {0};
         char whole[1200];
@@ -146,7 +146,7 @@ static pl_graph *build(const char *text, int64_t batch, int64_t seq, pl_error *e
     *err = (pl_error){0};
     if (pl_import_spec(&recipe, text, strlen(text), "t.yaml", NULL, err) == PL_OK)
         recipe->build(recipe, batch > 0 ? batch : recipe->batch, seq > 0 ? seq : recipe->seq,
-                      (size_t)1 << 30, &graph, err);
+                      NULL, &graph, err);
     pl_recipe_close(&recipe);
     if (graph && graph_unsound(graph)) {
         printf("  %s\n", graph_unsound(graph));

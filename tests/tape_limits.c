@@ -38,7 +38,7 @@ static pl_status train(pl_builder *b, int32_t x, const pl_job *job, pl_tape **ta
     pl_module_leave(b);
     pl_status status = pl_builder_finish(&b, &kept, err);
     if (status == PL_OK)
-        status = pl_tape_train(&made, kept, job, PL_TAPE_STEPS, &device, (size_t)256 << 20, err);
+        status = pl_tape_train(&made, kept, job, PL_TAPE_STEPS, &device, NULL, err);
     if (tape)
         *tape = made;
     else

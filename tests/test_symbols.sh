@@ -7,8 +7,8 @@ with_lab() { [ -f "$BUILD/libplimsoll-lab.so" ]; }
 header_of() { case $1 in plimsoll) echo plimsoll.h ;; *) echo lab.h ;; esac; }
 library_of() { case $1 in plimsoll) echo libplimsoll ;; *) echo libplimsoll-lab ;; esac; }
 
-declared() { # MAP: functions of its header: pl_name( outside comments, no typedefs
-    sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' "$ROOT/include/plimsoll/$(header_of "$1")" |
+declared() { # MAP: functions of its header: pl_name( outside comments, no typedefs, none that is defined there
+    sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' -e '/^static inline/,/^}/d' "$ROOT/include/plimsoll/$(header_of "$1")" |
         grep -o '\bpl_[a-z_0-9]*(' | tr -d '(' | sort -u
 }
 # MAP NODE: the names that a node of the map lists

@@ -16,7 +16,7 @@ static pl_file open_file(const char *name) {
     char path[512];
     pl_file file = {0};
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    CHECK_INT(pl_file_open(&file, path, (size_t)1 << 30, NULL), PL_OK);
+    CHECK_INT(pl_file_open(&file, path, (size_t)64 << 20, NULL), PL_OK);
     return file;
 }
 
@@ -37,7 +37,7 @@ static pl_simulation simulated(const char *name, pl_tape **out) {
     const pl_gpu *gpu = pl_gpu_find("h200");
     pl_tape_device device = pl_tape_device_of(gpu);
     pl_tape *tape = NULL;
-    CHECK_INT(pl_tape_replay(&tape, trace, &device, (size_t)1 << 30, NULL), PL_OK);
+    CHECK_INT(pl_tape_replay(&tape, trace, &device, NULL, NULL), PL_OK);
     if (tape) {
         pl_allocator_settings settings;
         pl_allocator_settings_default(&settings);
@@ -195,7 +195,7 @@ static void damage(void) {
             refused++;
             continue;
         }
-        replayed += pl_tape_replay(&tape, trace, &device, (size_t)1 << 28, NULL) == PL_OK;
+        replayed += pl_tape_replay(&tape, trace, &device, NULL, NULL) == PL_OK;
         pl_tape_close(&tape);
         pl_trace_close(&trace);
     }
@@ -213,7 +213,7 @@ static void damage(void) {
     for (long n = 0; trace && n < 40; n++) {
         pl_tape *tape = NULL;
         pl_arena_fail_after(n);
-        pl_status status = pl_tape_replay(&tape, trace, &device, (size_t)1 << 28, NULL);
+        pl_status status = pl_tape_replay(&tape, trace, &device, NULL, NULL);
         pl_arena_fail_after(-1);
         CHECK(status == PL_MISSING || tape);
         pl_tape_close(&tape);

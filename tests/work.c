@@ -41,7 +41,7 @@ static pl_tape *train(pl_builder *b, int32_t x, const pl_job *how) {
     pl_tape_device device = pl_tape_device_of(pl_gpu_find("h200"));
     bool made =
         pl_builder_finish(&b, &g, &err) == PL_OK &&
-        pl_tape_train(&tape, g, how, PL_TAPE_STEPS, &device, (size_t)64 << 20, &err) == PL_OK;
+        pl_tape_train(&tape, g, how, PL_TAPE_STEPS, &device, NULL, &err) == PL_OK;
     CHECK(made);
     if (!made) printf("    %s\n", err.message);
     /* the records refer to names of the graph, which the tape does not own */
@@ -309,9 +309,9 @@ static void a_trace_has_records_too(void) {
         pl_trace *trace = NULL;
         pl_tape *tape = NULL;
         pl_tape_device device = pl_tape_device_of(pl_gpu_find("h200"));
-        CHECK_INT(pl_file_open(&file, path, (size_t)1 << 30, &err), PL_OK);
+        CHECK_INT(pl_file_open(&file, path, (size_t)64 << 20, &err), PL_OK);
         CHECK_INT(pl_import_trace(&trace, file.bytes, file.size, path, NULL, &err), PL_OK);
-        CHECK_INT(pl_tape_replay(&tape, trace, &device, (size_t)1 << 30, &err), PL_OK);
+        CHECK_INT(pl_tape_replay(&tape, trace, &device, NULL, &err), PL_OK);
         CHECK_INT(counted(tape), want);
         CHECK_INT(count(tape, PL_PHASE_FORWARD, PL_WORK_PRODUCT), 7);
         CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_WORK_PRODUCT), 13);

@@ -38,7 +38,7 @@ typedef struct pl_jobs_settings {
     /* Called after each graph, by one thread at a time; default NULL. */
     void (*progress)(size_t done, size_t total, void *context);
     void *progress_context;
-    size_t memory_limit; /* bytes that the files may take, and each graph; default 4 GiB; 0: none */
+    const pl_limits *limits; /* default NULL: pl_limits_default's. Of the files, and of each graph */
 } pl_jobs_settings;
 
 void pl_jobs_settings_default(pl_jobs_settings *settings);

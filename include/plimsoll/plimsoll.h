@@ -45,6 +45,7 @@ typedef enum pl_status {
     PL_USAGE = 2,   /* a setting that makes no sense, or not for this model */
     PL_INPUT = 3,   /* a file that cannot be read or understood */
     PL_MISSING = 4, /* something the machine lacks, memory included */
+    PL_LIMIT = 5,   /* more than the request was given: pl_limits */
 } pl_status;
 
 typedef struct pl_error {
@@ -54,13 +55,34 @@ typedef struct pl_error {
     int64_t position; /* byte in it, or -1 */
 } pl_error;
 
+/* ---- limits ---- */
+
+/* What a request (opening a model, an estimate, a search for the largest batch) may cost. Past one
+ * of them it ends with PL_LIMIT, whatever the input. */
+typedef struct pl_limits {
+    size_t size;         /* of this struct, as the caller was compiled; pl_limits_default sets it */
+    size_t memory_bytes; /* default 4 GiB: taken in all, the model included; 0: no limit */
+    int64_t operators;   /* default 4,194,304: of a graph; 0: no limit */
+    int64_t events;      /* default 2^28: allocations and frees of a simulation; 0: no limit */
+    int64_t timeout_ms;  /* default 0: none. From the start of the call */
+    /* Default NULL. Asked now and then, from the thread that made the call; not 0: give up. */
+    int (*cancelled)(void *context);
+    void *cancel_context;
+} pl_limits;
+
+void pl_limits_default_sized(pl_limits *limits, size_t size);
+static inline void pl_limits_default(pl_limits *limits) {
+    pl_limits_default_sized(limits, sizeof *limits);
+}
+
 /* ---- models ---- */
 
 typedef struct pl_model pl_model;
 
 typedef struct pl_model_settings {
-    size_t memory_limit; /* bytes reading and simulating may take; default 4 GiB */
-    int depth_limit;     /* nesting of JSON and of subgraphs; default 512 */
+    size_t size;             /* of this struct; pl_model_settings_default sets it */
+    const pl_limits *limits; /* default NULL: pl_limits_default's. Copied */
+    int depth_limit;         /* nesting of JSON and of subgraphs; default 512 */
     /* Of a Hugging Face config.json: */
     const char *task; /* default NULL: as `architectures` says, else the family's usual; "causal",
                          "masked", "seq2seq", "classify", "tokens", "base"; pl_task_name */
@@ -68,12 +90,15 @@ typedef struct pl_model_settings {
     /* default NULL. Of descriptions: the job that will be asked first. The model is then built once
      * for its batch, sequence and precision, and not anew when it is asked. Not kept. */
     const struct pl_job *first;
-    /* default false: a file is read, and what is read counts against memory_limit. true: it is
+    /* default false: a file is read, and what is read counts against the limits. true: it is
      * mapped, for callers who know that nobody cuts it short meanwhile: that is SIGBUS. */
     bool map;
 } pl_model_settings;
 
-void pl_model_settings_default(pl_model_settings *settings);
+void pl_model_settings_default_sized(pl_model_settings *settings, size_t size);
+static inline void pl_model_settings_default(pl_model_settings *settings) {
+    pl_model_settings_default_sized(settings, sizeof *settings);
+}
 /* Names of the rows of a table, from 0; NULL past the end. */
 const char *pl_task_name(size_t index);
 const char *pl_attention_name(size_t index);
@@ -134,6 +159,8 @@ typedef enum pl_loss { PL_LOSS_AUTO, PL_LOSS_CE, PL_LOSS_MSE, PL_LOSS_OWN, PL_LO
 typedef enum pl_parallel_kind { PL_ALONE, PL_DDP, PL_FSDP2 } pl_parallel_kind;
 
 typedef struct pl_job {
+    size_t size;            /* of this struct, as the caller was compiled; pl_job_default sets it */
+    const pl_limits *limits; /* default NULL: those that the model was opened with */
     int64_t batch, seq;     /* PL_UNKNOWN (default): as exported */
     pl_precision precision; /* default: as exported */
     const char *optimizer;  /* default "adamw"; pl_optimizer_name lists them; "none": no training */
@@ -161,7 +188,13 @@ typedef struct pl_job {
                            waits; INFINITY: ready when it begins (pinned, fetched ahead) */
 } pl_job;
 
-void pl_job_default(pl_job *job);
+void pl_job_default_sized(pl_job *job, size_t size);
+static inline void pl_job_default(pl_job *job) {
+    pl_job_default_sized(job, sizeof *job);
+}
+/* PL_USAGE with the member and the reason where a job makes no sense for any model. Every function
+ * that takes a job calls it first. */
+pl_status pl_job_check(const pl_job *job, pl_error *err);
 
 /* Names of the rows of a table, from 0; NULL past the end. */
 const char *pl_optimizer_name(size_t index);

@@ -53,10 +53,7 @@ static inline pl_status pl_rival_tape(pl_tape **out, const pl_subject *s, int st
     job.parallel = PL_ALONE;
     job.world = 1;
     pl_tape_device device = pl_tape_device_of(s->gpu);
-    pl_model_settings settings;
-    pl_model_settings_default(&settings);
-    if (s->model) settings = s->model->settings;
-    return pl_tape_train(out, s->graph, &job, steps, &device, settings.memory_limit, err);
+    return pl_tape_train(out, s->graph, &job, steps, &device, s->budget, err);
 }
 
 /* Bytes alive, in all and by kind, and the same at their first peak. */

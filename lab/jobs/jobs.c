@@ -26,7 +26,7 @@ static const int64_t mib = 1 << 20;
 static const double most_mib = 1e9; /* a petabyte: no card is as large */
 
 void pl_jobs_settings_default(pl_jobs_settings *settings) {
-    *settings = (pl_jobs_settings){.gpu = "h200", .memory_limit = (size_t)4 << 30};
+    *settings = (pl_jobs_settings){.gpu = "h200"};
 }
 
 static pl_status no_memory(pl_error *err) {
@@ -67,8 +67,8 @@ void pl_jobs_each(size_t count, int threads, void (*work)(void *context, size_t 
     for (size_t i = 0; i < started; i++) pthread_join(others[i], NULL);
 }
 
-static size_t limit_of(size_t memory_limit) {
-    return memory_limit ? memory_limit : SIZE_MAX;
+static size_t limit_of(size_t memory_bytes) {
+    return memory_bytes ? memory_bytes : SIZE_MAX;
 }
 
 /* ---- graphs ---- */
@@ -80,7 +80,7 @@ static pl_status open_described(pl_model **out, const pl_jobs *jobs, const pl_me
         return pl_fail(err, PL_MISSING, item->facts.id, -1, "its record does not describe a model");
     pl_model_settings settings;
     pl_model_settings_default(&settings);
-    settings.memory_limit = jobs->memory_limit;
+    settings.limits = &jobs->limits;
     settings.task = item->task;
     settings.first = &item->job;
     return pl_model_open_memory(out, item->description, strlen(item->description), item->facts.id,
@@ -113,10 +113,11 @@ pl_status pl_jobs_graph(pl_model **out, const pl_jobs *jobs, const pl_measured *
         return pl_fail(err, PL_MISSING, item->facts.id, -1, "no graph");
     pl_model_settings settings;
     pl_model_settings_default(&settings);
-    settings.memory_limit = jobs->memory_limit;
+    pl_limits limits = jobs->limits;
+    settings.limits = &limits;
     if (!packed) return pl_model_open(out, path, &settings, err);
-    pl_status status = pl_packed_read(&bytes, &size, path, limit_of(settings.memory_limit), err);
-    if (status == PL_OK && settings.memory_limit) settings.memory_limit -= size;
+    pl_status status = pl_packed_read(&bytes, &size, path, limit_of(limits.memory_bytes), err);
+    if (status == PL_OK && limits.memory_bytes) limits.memory_bytes -= size;
     if (status == PL_OK)
         status = pl_model_open_memory(out, bytes, size, item->facts.id, &settings, err);
     free(bytes);
@@ -194,19 +195,21 @@ static void read_graph(void *context, size_t index) {
     bool owned = false;
     int64_t batch, seq;
     pl_profile profile = {0};
-    pl_arena *scratch = item->graph_status == PL_OK ? pl_arena_new(r->jobs->memory_limit) : NULL;
+    pl_budget budget;
+    pl_budget_start(&budget, &r->jobs->limits);
+    pl_arena *scratch = item->graph_status == PL_OK ? pl_arena_new(&budget) : NULL;
     bool profiled = false;
     pl_status status = item->graph_status;
     if (status == PL_OK)
-        status = scratch ? pl_model_graph(model, &item->job, &g, &owned, &batch, &seq, NULL)
-                         : PL_MISSING;
+        status = scratch
+                     ? pl_model_graph(model, &item->job, &budget, &g, &owned, &batch, &seq, NULL)
+                     : PL_MISSING;
     if (status == PL_OK) {
         profiled = pl_profile_of_graph(&profile, g, &item->job, batch, seq, scratch);
         if (!profiled) status = PL_MISSING;
     }
-    if (status == PL_MISSING && item->graph_status == PL_OK)
-        item->graph_status = pl_fail(&item->graph_error, PL_MISSING, item->facts.id, -1,
-                                     "out of memory, or over the limit set for it");
+    if (status != PL_OK && item->graph_status == PL_OK && (status == PL_MISSING || budget.spent))
+        item->graph_status = pl_budget_fail(&item->graph_error, &budget, item->facts.id);
     pthread_mutex_lock(&r->lock);
     /* one that memory did not suffice for is there all the same */
     item->facts.has_graph =
@@ -338,7 +341,7 @@ static pl_status read_file(pl_jobs *jobs, const char *path, const pl_jobs_settin
                            pl_error *err) {
     char *bytes;
     size_t size, first = 0, before = jobs->count + jobs->convs.count;
-    size_t limit = limit_of(settings->memory_limit), used = pl_arena_used(jobs->arena);
+    size_t limit = limit_of(jobs->limits.memory_bytes), used = pl_arena_used(jobs->arena);
     pl_status status =
         pl_packed_read(&bytes, &size, path, limit - (used < limit ? used : limit), err);
     if (status != PL_OK) return status;
@@ -453,24 +456,29 @@ pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_coun
     pl_jobs_settings standard;
     pl_jobs_settings_default(&standard);
     if (!settings) settings = &standard;
-    pl_arena *arena = pl_arena_new(settings->memory_limit);
-    pl_jobs *jobs = arena ? pl_arena_alloc(arena, sizeof *jobs) : NULL;
-    if (!jobs) {
-        pl_arena_free(&arena);
-        return no_memory(err);
+    pl_jobs *jobs = calloc(1, sizeof *jobs);
+    if (!jobs) return no_memory(err);
+    pl_limits_default(&jobs->limits);
+    if (settings->limits)
+        pl_sized_read(&jobs->limits, sizeof jobs->limits, settings->limits,
+                      settings->limits->size);
+    pl_budget_start(&jobs->budget, &jobs->limits);
+    jobs->arena = pl_arena_new(&jobs->budget);
+    jobs->data = "";
+    jobs->bin_bytes = 8000 * mib;
+    jobs->threads = settings->threads;
+    pl_status status =
+        jobs->arena ? read_all(jobs, paths, path_count, settings, err) : no_memory(err);
+    if (status == PL_MISSING && jobs->budget.spent) {
+        char where[sizeof ((pl_error *)0)->where] = "";
+        if (err) memcpy(where, err->where, sizeof where);
+        status = pl_budget_fail(err, &jobs->budget, where);
     }
-    *jobs = (pl_jobs){.arena = arena,
-                      .data = "",
-                      .bin_bytes = 8000 * mib,
-                      .threads = settings->threads,
-                      .memory_limit = settings->memory_limit};
-    pl_status status = read_all(jobs, paths, path_count, settings, err);
-    if (status != PL_OK) {
-        pl_arena_free(&arena);
-        return status;
-    }
-    *out = jobs;
-    return PL_OK;
+    if (status == PL_OK)
+        *out = jobs;
+    else
+        pl_jobs_close(&jobs);
+    return status;
 }
 
 size_t pl_jobs_count(const pl_jobs *jobs) {
@@ -489,9 +497,9 @@ int64_t pl_jobs_bin_bytes(const pl_jobs *jobs) {
 
 void pl_jobs_close(pl_jobs **jobs) {
     if (!jobs || !*jobs) return;
-    pl_arena *arena = (*jobs)->arena;
+    pl_arena_free(&(*jobs)->arena);
+    free(*jobs);
     *jobs = NULL;
-    pl_arena_free(&arena); /* the jobs themselves lie in it */
 }
 
 static const char *const split_names[] = {"none", "row", "model", "family"};

@@ -37,7 +37,8 @@ struct pl_jobs {
     int64_t bin_bytes;
     uint32_t model_count, family_count;
     int threads;
-    size_t memory_limit; /* of each graph that is read; 0: none */
+    pl_limits limits; /* of the files, and of each graph that is read */
+    pl_budget budget; /* of the files */
 };
 
 /* The job's graph, opened anew; the caller closes it. PL_MISSING: it has none. */

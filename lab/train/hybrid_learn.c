@@ -81,7 +81,7 @@ static bool lacks_optimizer(const pl_measured *item, const pl_report *report) {
 static pl_status observe(job_sample *p, const pl_subject *subject, const pl_weights *forest, bool first,
                          pl_error *err) {
     pl_workspace_chooser *chooser = NULL;
-    pl_report *report = pl_report_new(0);
+    pl_report *report = pl_report_new(NULL, 0);
     pl_status status = report ? pl_workspace_chooser_open(&chooser, forest, err) : no_memory(err);
     pl_status simulated = PL_INPUT;
     if (status == PL_OK)

@@ -125,7 +125,8 @@ pl_status pl_question_open(pl_question *out, const pl_jobs *jobs, const pl_measu
     int64_t batch, seq;
     pl_status status = pl_jobs_graph(&out->model, jobs, item, err);
     if (status == PL_OK)
-        status = pl_model_graph(out->model, job, &out->graph, &out->owned, &batch, &seq, err);
+        status = pl_model_graph(out->model, job, NULL, &out->graph, &out->owned, &batch, &seq,
+                                err);
     out->subject.model = out->model;
     out->subject.graph = out->graph;
     return status;

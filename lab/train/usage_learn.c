@@ -43,16 +43,26 @@ typedef struct job_samples {
 
 /* ---- walks ---- */
 
+static bool simulate(pl_report *report, pl_walk *walk, const pl_subject *subject) {
+    pl_simulated simulated;
+    pl_tape_device device = pl_tape_device_of(subject->gpu);
+    bool done = pl_simulated_open(&simulated, subject, &device, pl_report_arena(report), NULL) ==
+                    PL_OK &&
+                pl_simulated_report(report, walk, subject, &simulated);
+    pl_simulated_close(&simulated);
+    return done;
+}
+
 static void simulate_one(void *context, size_t index) {
     job_samples *s = context;
     job_sample *p = &s->samples[index];
     pl_question q;
-    pl_report *report = pl_report_new(0);
+    pl_report *report = pl_report_new(NULL, 0);
+    pl_walk walk;
     p->seen = pl_question_open(&q, s->training_set->jobs, p->item, true, NULL) == PL_OK && report &&
-              pl_simulation_estimate(report, &q.subject, NULL, NULL) == PL_OK &&
-              *pl_report_signals(report) && report->step_ms.value > 0;
+              simulate(report, &walk, &q.subject) && walk.known && report->step_ms.value > 0;
     if (p->seen) {
-        memcpy(p->signals, *pl_report_signals(report), sizeof p->signals);
+        memcpy(p->signals, walk.signals, sizeof p->signals);
         p->walk[PL_USAGE_STEP] = report->step_ms.value;
         p->truth[PL_USAGE_STEP] = p->item->step_ms;
         for (int i = 0; i < PL_COUNTERS; i++) {

@@ -14,7 +14,7 @@ PyTorch only where a module is given.
 """
 from ._api import Batch, Estimator, Fit, estimate, estimators, fits, gpus, load, max_batch, optimizers
 from ._collocate import Pair, collocate
-from ._errors import Error, InputError, MissingError, UsageError
+from ._errors import Error, InputError, LimitError, MissingError, UsageError
 from ._library import library_path
 from ._model import Model, Symbol
 from ._report import Alive, Figure, Gpu, Moment, Report, Time
@@ -22,7 +22,7 @@ from ._report import Alive, Figure, Gpu, Moment, Report, Time
 __version__ = "0.1.0"
 
 __all__ = [
-    "Alive", "Batch", "Error", "Estimator", "Figure", "Fit", "Gpu", "InputError", "MissingError", "Model", "Moment", "Pair",
+    "Alive", "Batch", "Error", "Estimator", "Figure", "Fit", "Gpu", "InputError", "LimitError", "MissingError", "Model", "Moment", "Pair",
     "Report", "Symbol", "Time", "UsageError", "collocate", "estimate", "estimators", "fits", "gpus", "library_path", "load",
     "max_batch", "optimizers",
 ]

@@ -7,7 +7,7 @@ from typing import Optional
 class Error(Exception):
     """A question the library could not answer.
 
-    code: the status, which is the command's exit code too (2, 3 or 4).
+    code: the status, which is the command's exit code too (2 to 5).
     message: what is wrong. where: the file, archive member or setting, "" where there is none.
     position: the byte in it, or None.
     """
@@ -43,4 +43,10 @@ class MissingError(Error):
     code = 4
 
 
-CLASSES = {kind.code: kind for kind in (UsageError, InputError, MissingError)}
+class LimitError(Error):
+    """More than the request was given: memory_limit, timeout_ms."""
+
+    code = 5
+
+
+CLASSES = {kind.code: kind for kind in (UsageError, InputError, MissingError, LimitError)}

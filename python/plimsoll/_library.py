@@ -20,7 +20,8 @@ from ._errors import CLASSES, Error, MissingError
 
 VERSION = "0.1"  # of the library that the structs below belong to: major and minor
 UNKNOWN = -1
-READING = ("memory_limit", "depth_limit", "task", "attention")  # members of pl_model_settings that a caller may set
+LIMITS = {"memory_limit": "memory_bytes", "timeout_ms": "timeout_ms"}  # what a caller may set: member of pl_limits
+READING = ("depth_limit", "task", "attention", *LIMITS)  # and of pl_model_settings
 
 KINDS = ("weights", "gradients", "optimizer", "activations", "inputs", "workspace", "temporary", "fragmentation", "context")
 MOMENT_KINDS = KINDS[:7]  # those that lie in the allocator; PL_FRAGMENTATION of them
@@ -36,9 +37,15 @@ class ErrorStruct(ctypes.Structure):
     _fields_ = [("code", c_int), ("message", c_char * 512), ("where", c_char * 256), ("position", c_int64)]
 
 
+class Limits(ctypes.Structure):
+    c_name = "pl_limits"
+    _fields_ = [("size", c_size_t), ("memory_bytes", c_size_t), ("operators", c_int64), ("events", c_int64),
+                ("timeout_ms", c_int64), ("cancelled", c_void_p), ("cancel_context", c_void_p)]
+
+
 class ModelSettings(ctypes.Structure):
     c_name = "pl_model_settings"
-    _fields_ = [("memory_limit", c_size_t), ("depth_limit", c_int), ("task", c_char_p), ("attention", c_char_p),
+    _fields_ = [("size", c_size_t), ("limits", POINTER(Limits)), ("depth_limit", c_int), ("task", c_char_p), ("attention", c_char_p),
                 ("first", c_void_p), ("map", c_bool)]
 
 
@@ -56,7 +63,8 @@ class ModelInfo(ctypes.Structure):
 
 class Job(ctypes.Structure):
     c_name = "pl_job"
-    _fields_ = [("batch", c_int64), ("seq", c_int64), ("precision", c_int), ("optimizer", c_char_p), ("train", c_char_p),
+    _fields_ = [("size", c_size_t), ("limits", POINTER(Limits)), ("batch", c_int64), ("seq", c_int64), ("precision", c_int),
+                ("optimizer", c_char_p), ("train", c_char_p),
                 ("loss", c_int), ("checkpoint", c_bool), ("accumulate", c_int), ("channels_last", c_bool),
                 ("cudnn_benchmark", c_bool), ("alloc_conf", c_char_p), ("parallel", c_int), ("world", c_int), ("stage", c_int),
                 ("parallel_mixed", c_bool), ("gpu", c_char_p), ("estimator", c_char_p), ("weights", c_void_p),
@@ -136,19 +144,20 @@ class PairStruct(ctypes.Structure):
                 ("advice", c_char_p), ("calibrated", c_bool)]
 
 
-STRUCTS = (ErrorStruct, ModelSettings, Symbol, ModelInfo, Job, EstimatorInfo, GpuStruct, MomentStruct, AliveStruct,
+STRUCTS = (ErrorStruct, Limits, ModelSettings, Symbol, ModelInfo, Job, EstimatorInfo, GpuStruct, MomentStruct, AliveStruct,
            FigureStruct, TimeStruct, ReportStruct, FitStruct, DemandStruct, PairStruct)
 
 # name: (result, arguments)
 _MODEL, _REPORT, _ERR = c_void_p, POINTER(ReportStruct), POINTER(ErrorStruct)
 FUNCTIONS = {
     "pl_version": (c_char_p, []),
-    "pl_model_settings_default": (None, [POINTER(ModelSettings)]),
+    "pl_limits_default_sized": (None, [POINTER(Limits), c_size_t]),
+    "pl_model_settings_default_sized": (None, [POINTER(ModelSettings), c_size_t]),
     "pl_model_open": (c_int, [POINTER(_MODEL), c_char_p, POINTER(ModelSettings), _ERR]),
     "pl_model_open_memory": (c_int, [POINTER(_MODEL), c_char_p, c_size_t, c_char_p, POINTER(ModelSettings), _ERR]),
     "pl_model_close": (None, [POINTER(_MODEL)]),
     "pl_model_describe": (POINTER(ModelInfo), [_MODEL]),
-    "pl_job_default": (None, [POINTER(Job)]),
+    "pl_job_default_sized": (None, [POINTER(Job), c_size_t]),
     "pl_optimizer_name": (c_char_p, [c_size_t]),
     "pl_precision_name": (c_char_p, [c_size_t]),
     "pl_precision_parse": (c_bool, [c_char_p, POINTER(c_int)]),
@@ -222,17 +231,11 @@ def _open() -> Tuple[ctypes.CDLL, str]:
                        "file in PLIMSOLL_LIBRARY. Tried: " + "; ".join(tried), "libplimsoll")
 
 
-class Room(ctypes.Union):
-    """A job with room behind it, so that a library with a longer one does not write over its end."""
-    _fields_ = [("job", Job), ("room", c_char * (ctypes.sizeof(Job) + 1024))]
-
-
 def _check(lib: Any, path: str) -> None:
     """The structs above must be the library's: by its version, and by defaults that are known."""
     version = text(lib.pl_version()) or ""
-    room = Room()
-    lib.pl_job_default(ctypes.byref(room.job))
-    job = room.job
+    job = Job()
+    lib.pl_job_default_sized(ctypes.byref(job), ctypes.sizeof(job))
     seen = (job.batch, job.seq, job.precision, job.loss, job.accumulate, job.parallel, job.world, job.stage)
     if version.rsplit(".", 1)[0] != VERSION or seen != (UNKNOWN, UNKNOWN, 0, 0, 1, 0, 1, 3):
         raise MissingError("this is plimsoll %s, and the package is made for %s: install both from the same sources"

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library
 from ._errors import UsageError
-from ._library import ErrorStruct, FitStruct, Job, ReportStruct, Room, fail, known, library, rows, text
+from ._library import ErrorStruct, FitStruct, Job, ReportStruct, fail, known, library, rows, text
 from ._report import Report
 
 # What a traced step has in it already: asked of the tracer, not of the library.
@@ -52,9 +52,8 @@ class _Job:
 
     def __init__(self, settings: Dict[str, Any]) -> None:
         lib = library()
-        self.room = Room()
-        self.job: Job = self.room.job
-        lib.pl_job_default(ctypes.byref(self.job))
+        self.job = Job()
+        lib.pl_job_default_sized(ctypes.byref(self.job), ctypes.sizeof(Job))
         for name in ("batch", "seq"):
             if settings.get(name) is not None:
                 setattr(self.job, name, _whole(settings[name], name))
@@ -115,7 +114,7 @@ class Model:
     def __init__(self, source: Union[str, "os.PathLike[str]", bytes], name: str = "model", via: str = "file",
                  warnings: Sequence[str] = (), **settings: Any) -> None:
         """source: a path, or the bytes of such a file; name: for messages, of bytes.
-        settings: members of pl_model_settings, such as memory_limit."""
+        settings: how it is read, such as memory_limit in bytes (see READING)."""
         lib, err = library(), ErrorStruct()
         self._pointer = ctypes.c_void_p()
         self.via, self.warnings = via, list(warnings)
@@ -135,10 +134,10 @@ class Model:
             raise fail(err, name)
 
     def _options(self, settings: Dict[str, Any]) -> Any:
-        struct = _library.ModelSettings
-        room = (ctypes.c_char * (ctypes.sizeof(struct) + 512))()
-        options = ctypes.cast(room, ctypes.POINTER(struct))
-        library().pl_model_settings_default(options)
+        options, limits = _library.ModelSettings(), _library.Limits()
+        library().pl_model_settings_default_sized(ctypes.byref(options), ctypes.sizeof(options))
+        library().pl_limits_default_sized(ctypes.byref(limits), ctypes.sizeof(limits))
+        options.limits = ctypes.pointer(limits)
         for key, value in settings.items():
             if value is None:
                 continue
@@ -147,8 +146,11 @@ class Model:
             if isinstance(value, str):
                 value = value.encode("utf-8")
                 self._texts.append(value)
-            setattr(options.contents, key, value)
-        return options
+            if key in _library.LIMITS:
+                setattr(limits, _library.LIMITS[key], _whole(value, key))
+            else:
+                setattr(options, key, value)
+        return ctypes.byref(options)
 
     def __del__(self) -> None:
         if getattr(self, "_pointer", None):

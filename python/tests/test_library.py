@@ -165,7 +165,7 @@ class Errors(unittest.TestCase):
             plimsoll.estimate(12)
 
     def test_a_limit_of_memory(self):
-        with self.assertRaises(plimsoll.Error):
+        with self.assertRaises(plimsoll.LimitError):
             plimsoll.load(EXAMPLE, memory_limit=4096)
 
     def test_they_can_be_pickled(self):

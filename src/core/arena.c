@@ -15,7 +15,8 @@ typedef struct block {
 struct pl_arena {
     block *head;  /* the one being filled, then the full ones */
     block *spare; /* emptied by pl_arena_reset */
-    size_t limit, total, used;
+    pl_budget *budget; /* NULL: no limits */
+    size_t used;
 };
 
 enum { ALIGN = 16, FIRST_BLOCK = 64 << 10, LAST_BLOCK = 8 << 20 };
@@ -34,16 +35,17 @@ static bool told_to_fail(void) {
     return false;
 }
 
-pl_arena *pl_arena_new(size_t limit_bytes) {
+pl_arena *pl_arena_new(pl_budget *budget) {
     if (told_to_fail()) return NULL;
     pl_arena *arena = calloc(1, sizeof *arena);
-    if (arena) arena->limit = limit_bytes;
+    if (arena) arena->budget = budget;
     return arena;
 }
 
-static void free_blocks(block *b) {
+static void free_blocks(block *b, pl_budget *budget) {
     while (b) {
         block *next = b->next;
+        pl_budget_give(budget, HEADER + b->size);
         free(b);
         b = next;
     }
@@ -51,8 +53,8 @@ static void free_blocks(block *b) {
 
 void pl_arena_free(pl_arena **arena) {
     if (!arena || !*arena) return;
-    free_blocks((*arena)->head);
-    free_blocks((*arena)->spare);
+    free_blocks((*arena)->head, (*arena)->budget);
+    free_blocks((*arena)->spare, (*arena)->budget);
     free(*arena);
     *arena = NULL;
 }
@@ -69,6 +71,11 @@ void pl_arena_reset(pl_arena *arena) {
     arena->used = 0;
 }
 
+/* Bytes that may still be taken. */
+static size_t room_left(const pl_budget *budget) {
+    return budget && budget->most_bytes ? budget->most_bytes - budget->bytes : SIZE_MAX;
+}
+
 static bool add_block(pl_arena *arena, size_t bytes) {
     if (arena->spare && arena->spare->size >= bytes) {
         block *b = arena->spare;
@@ -80,14 +87,16 @@ static bool add_block(pl_arena *arena, size_t bytes) {
     size_t size = arena->head ? arena->head->size * 2 : FIRST_BLOCK;
     if (size > LAST_BLOCK) size = LAST_BLOCK;
     if (size < bytes) size = bytes;
-    if (arena->limit && size > arena->limit - arena->total) size = arena->limit - arena->total;
-    if (size < bytes) return false;
+    if (size > bytes && room_left(arena->budget) < HEADER + size) size = bytes;
+    if (size > SIZE_MAX - HEADER || !pl_budget_take(arena->budget, HEADER + size)) return false;
     block *b = calloc(1, HEADER + size);
-    if (!b) return false;
+    if (!b) {
+        pl_budget_give(arena->budget, HEADER + size);
+        return false;
+    }
     b->size = size;
     b->next = arena->head;
     arena->head = b;
-    arena->total += size;
     return true;
 }
 
@@ -116,6 +125,10 @@ char *pl_arena_string(pl_arena *arena, const char *bytes, size_t length) {
 
 size_t pl_arena_used(const pl_arena *arena) {
     return arena->used;
+}
+
+pl_budget *pl_arena_budget(const pl_arena *arena) {
+    return arena ? arena->budget : NULL;
 }
 
 void *pl_arena_grow(pl_arena *arena, void *array, size_t *capacity, size_t need, size_t size) {

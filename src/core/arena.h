@@ -1,7 +1,7 @@
 /* arena: memory for one request, taken in growing blocks and given back all at once.
  *
  * What comes from an arena is zeroed and aligned to 16 bytes. An arena is used by one thread.
- * A limit (bytes, 0: none) bounds what a hostile input can make us ask for. */
+ * What it holds counts against the request's budget. */
 #ifndef PL_CORE_ARENA_H
 #define PL_CORE_ARENA_H
 
@@ -9,17 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/budget.h"
+
 typedef struct pl_arena pl_arena;
 
-pl_arena *pl_arena_new(size_t limit_bytes); /* NULL: out of memory */
+pl_arena *pl_arena_new(pl_budget *budget); /* budget NULL: no limits. NULL: out of memory */
 void pl_arena_free(pl_arena **arena);       /* takes NULL and a pointer to NULL */
 
-/* All three return NULL when memory is out, the limit is reached or count * size overflows. */
+/* All three return NULL when memory is out, the budget is spent or count * size overflows. */
 void *pl_arena_alloc(pl_arena *arena, size_t bytes);
 void *pl_arena_array(pl_arena *arena, size_t count, size_t size);
 char *pl_arena_string(pl_arena *arena, const char *bytes, size_t length); /* adds the 0 */
 
 size_t pl_arena_used(const pl_arena *arena);
+pl_budget *pl_arena_budget(const pl_arena *arena); /* takes NULL; NULL: no limits */
 
 /* Takes everything back and keeps the blocks for what comes next. */
 void pl_arena_reset(pl_arena *arena);

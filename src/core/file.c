@@ -30,7 +30,7 @@ static pl_status cannot_read(const pl_file *file, int64_t at, pl_error *err) {
 }
 
 static pl_status over_limit(const pl_file *file, int64_t at, size_t limit, pl_error *err) {
-    return pl_fail(err, PL_INPUT, file->path, at, "expected less than %zu bytes (the memory limit)",
+    return pl_fail(err, PL_LIMIT, file->path, at, "expected less than %zu bytes (the memory limit)",
                    limit);
 }
 

@@ -182,16 +182,17 @@ pl_status pl_demand_open(pl_demand *out, const char *path, pl_error *err) {
     unknown(out);
     pl_file file;
     pl_status status = pl_file_open(&file, path, MOST_BYTES, err);
+    if (status == PL_LIMIT)
+        return pl_fail(err, PL_INPUT, path, -1, "%s: larger than 64 MiB", what);
     if (status != PL_OK) return status;
-    pl_arena *arena = pl_arena_new(ROOM_FOR_NAMES);
+    pl_budget budget = {.most_bytes = ROOM_FOR_NAMES};
+    pl_arena *arena = pl_arena_new(&budget);
     pl_json json;
     bool seen[ENTRIES] = {false};
     int64_t schema = PL_UNKNOWN;
     pl_json_open(&json, file.bytes, file.size, MOST_NESTING);
     if (!arena)
         status = pl_fail(err, PL_MISSING, path, -1, "out of memory");
-    else if (file.size > MOST_BYTES)
-        status = pl_fail(err, PL_INPUT, path, -1, "%s: larger than 64 MiB", what);
     else if (!read_estimate(&json, out, seen, &schema, arena))
         status =
             pl_fail(err, PL_INPUT, path, json.failure_at, "%s: expected %s", what, json.failure);

@@ -6,15 +6,36 @@
  * what was seen. */
 #include <string.h>
 
-#include "core/error.h"
+#include "core/budget.h"
+#include "core/clock.h"
+#include "core/sized.h"
+#include "estimate/job.h"
+#include "estimate/model.h"
 
-static pl_status try_batch(const pl_model *model, pl_job *job, int64_t batch, pl_fit *fit,
-                           bool *fits, int64_t *high, pl_error *err) {
+/* One search: its limits hold for all of it, so that each simulation has what the ones before it
+ * left of the time. */
+typedef struct search {
+    const pl_model *model;
+    pl_job job;
+    pl_limits limits;
+    int64_t begin_ms;
+    pl_fit *fit;
+} search;
+
+static pl_status try_batch(search *s, int64_t batch, bool *fits, int64_t *high, pl_error *err) {
     pl_report *report = NULL;
-    job->batch = batch;
-    pl_status status = pl_estimate(&report, model, job, err);
+    pl_limits left = s->limits;
+    if (left.timeout_ms > 0) {
+        left.timeout_ms -= pl_now_us() / 1000 - s->begin_ms;
+        if (left.timeout_ms <= 0)
+            return pl_fail(err, PL_LIMIT, NULL, -1, "takes more than the request was given: %lld ms",
+                           (long long)s->limits.timeout_ms);
+    }
+    s->job.batch = batch;
+    s->job.limits = &left;
+    pl_status status = pl_estimate(&report, s->model, &s->job, err);
     if (status != PL_OK) return status;
-    fit->tried++;
+    s->fit->tried++;
     *fits = report->fits;
     *high = report->high_bytes;
     pl_report_close(&report);
@@ -33,13 +54,18 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
                        "the graph has a fixed batch; export it with a dynamic one: "
                        "torch.export.export(model, args, dynamic_shapes={\"x\": {0: "
                        "torch.export.Dim(\"batch\")}})");
-    pl_job job = *given;
-    job.want_alive = job.want_timeline = false;
+    search s = {.model = model, .begin_ms = pl_now_us() / 1000, .fit = out};
+    pl_status status = pl_job_read(&s.job, given, err);
+    if (status != PL_OK) return status;
+    s.job.want_alive = s.job.want_timeline = s.job.want_times = false;
+    pl_limits_default(&s.limits);
+    const pl_limits *asked = s.job.limits ? s.job.limits : &model->limits;
+    pl_sized_read(&s.limits, sizeof s.limits, asked, asked->size);
     int64_t least = batch->least > 1 ? batch->least : 1;
     if (batch->most < most) most = batch->most;
     bool fits;
     int64_t high, good = 0, bad = most + 1;
-    pl_status status = try_batch(model, &job, least, out, &fits, &high, err);
+    status = try_batch(&s, least, &fits, &high, err);
     if (status != PL_OK) return status;
     if (!fits) {
         out->high_above = high;
@@ -49,7 +75,7 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
     out->high_at = high;
     while (good < most) { /* doubling finds a batch that does not fit */
         int64_t next = good > most / 2 ? most : good * 2;
-        status = try_batch(model, &job, next, out, &fits, &high, err);
+        status = try_batch(&s, next, &fits, &high, err);
         if (status != PL_OK) return status;
         if (!fits) {
             bad = next;
@@ -61,7 +87,7 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
     }
     while (bad - good > 1) {
         int64_t middle = good + (bad - good) / 2;
-        status = try_batch(model, &job, middle, out, &fits, &high, err);
+        status = try_batch(&s, middle, &fits, &high, err);
         if (status != PL_OK) return status;
         if (fits)
             good = middle, out->high_at = high;

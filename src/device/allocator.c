@@ -503,7 +503,7 @@ const pl_allocator_stats *pl_allocator_stats_of(const pl_allocator *a) {
 /* ---- the whole ---- */
 
 pl_allocator *pl_allocator_new(const pl_allocator_settings *settings) {
-    pl_arena *arena = pl_arena_new(0);
+    pl_arena *arena = pl_arena_new(settings->budget);
     pl_allocator *a = arena ? pl_arena_alloc(arena, sizeof *a) : NULL;
     if (!a) {
         pl_arena_free(&arena);

@@ -12,6 +12,7 @@
 enum { PL_ROUNDUP_INTERVALS = 16, PL_CONTEXT_HOLES = 4 };
 
 typedef struct pl_allocator_settings {
+    pl_budget *budget;    /* of this machine's memory and time; NULL (default): no limits */
     int64_t device_bytes; /* what cudaMalloc can give in all: capacity less context; 0 (default):
                              endless */
     int64_t total_bytes;  /* the card's whole memory, what memory_fraction is of; 0 (default):
@@ -32,7 +33,7 @@ typedef struct pl_allocator_settings {
 
 void pl_allocator_settings_default(pl_allocator_settings *settings);
 /* Reads PYTORCH_CUDA_ALLOC_CONF's syntax into *settings; what conf does not name gets its default,
- * but device_bytes, total_bytes and
+ * but budget, device_bytes, total_bytes and
  * context_holes are kept. NULL is as "". PL_USAGE names what it does not know,
  * and then *settings is as it was. */
 pl_status pl_allocator_settings_parse(pl_allocator_settings *settings, const char *conf,

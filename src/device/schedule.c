@@ -83,7 +83,9 @@ bool pl_schedule_of(pl_schedule *out, const pl_tape *tape, const pl_gpu *gpu,
     double speed = settings->host_speed > 0 ? settings->host_speed : 1;
     memory *known = malloc(sizeof *known);
     if (known) memset(known->calls, 0, sizeof known->calls);
-    float(*times)[2] = malloc((tape->call_count + 1) * sizeof *times);
+    pl_arena *scratch = pl_arena_new(pl_arena_budget(tape->arena));
+    float(*times)[2] =
+        scratch ? pl_arena_array(scratch, tape->call_count + 1, sizeof *times) : NULL;
     bool ready = known && times;
     for (size_t i = 0; ready && i < tape->call_count; i++) {
         const pl_work *call = &tape->calls[i];
@@ -131,7 +133,7 @@ bool pl_schedule_of(pl_schedule *out, const pl_tape *tape, const pl_gpu *gpu,
     out->step_us = ends[1] - ends[0];
     double *shares[] = {&out->active, &out->occupied, &out->dram, &out->tensor};
     for (int i = 0; i < 4; i++) *shares[i] = out->step_us > 0 ? *shares[i] / out->step_us : 0;
-    free(times);
+    pl_arena_free(&scratch);
     free(known);
     return ready;
 }

@@ -8,8 +8,6 @@
  * catalogue's context and the same libraries, an assumption. */
 #include "device/simulate.h"
 
-#include <stdlib.h>
-
 #include "device/workspace.h"
 
 enum {
@@ -57,6 +55,8 @@ pl_tape_device pl_tape_device_of(const pl_gpu *gpu) {
                             .rnn = pl_workspace_rnn,
                             .attention = pl_workspace_attention};
 }
+
+enum { POLLED = 4096 }; /* events from one look at the clock to the next */
 
 typedef struct player {
     const pl_tape *tape;
@@ -113,7 +113,8 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
                       pl_error *err) {
     *out = (pl_simulation){0};
     player p = {.tape = tape, .graph = graph, .allocator = pl_allocator_new(settings)};
-    p.blocks = calloc(tape->block_count + 1, sizeof *p.blocks);
+    pl_arena *scratch = pl_arena_new(settings->budget);
+    p.blocks = scratch ? pl_arena_array(scratch, tape->block_count + 1, sizeof *p.blocks) : NULL;
     bool failed = !p.allocator || !p.blocks;
     if (want_timeline && !failed) {
         out->timeline = pl_arena_array(arena, tape->event_count + 1, sizeof *out->timeline);
@@ -122,7 +123,8 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
     const pl_allocator_stats *stats = failed ? NULL : pl_allocator_stats_of(p.allocator);
     int64_t peak = -1;
     for (size_t i = 0; i < tape->event_count && !failed; i++) {
-        bool went = play(&p, i, &failed);
+        if (i % POLLED == 0 && !pl_budget_poll(settings->budget)) failed = true;
+        bool went = !failed && play(&p, i, &failed);
         if (stats->allocated > peak) {
             peak = stats->allocated;
             out->peak_event = i;
@@ -144,10 +146,9 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
         out->retries = stats->retries;
         out->fragmentation = stats->peak_reserved - (peak > 0 ? peak : 0);
     }
-    free(p.blocks);
+    pl_arena_free(&scratch);
     pl_allocator_close(&p.allocator);
     if (failed)
-        return pl_fail(err, PL_MISSING, graph->name, -1,
-                       "out of memory while simulating the allocator");
+        return pl_budget_fail(err, settings->budget, graph->name);
     return PL_OK;
 }

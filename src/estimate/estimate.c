@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "estimate/estimator.h"
+#include "estimate/job.h"
 #include "estimate/weights.h"
 
 /* ---- names ---- */
@@ -24,23 +25,6 @@ const char *pl_phase_name(pl_phase phase) {
 }
 
 /* ---- estimating ---- */
-
-static pl_status check_job(const pl_job *job, const pl_gpu **gpu, const pl_estimator **estimator,
-                           pl_error *err) {
-    *gpu = pl_gpu_find(job->gpu ? job->gpu : "h200");
-    if (!*gpu)
-        return pl_fail(err, PL_USAGE, "gpu", -1,
-                       "no card \"%s\" in the catalogue", job->gpu);
-    *estimator = pl_estimator_named(job->estimator);
-    if (!*estimator)
-        return pl_fail(err, PL_USAGE, "estimator", -1,
-                       "no estimator \"%s\"",
-                       job->estimator ? job->estimator : "");
-    if (job->accumulate < 1 || job->accumulate > 4096)
-        return pl_fail(err, PL_USAGE, "accumulate", -1, "%d is not between 1 and 4096",
-                       job->accumulate);
-    return PL_OK;
-}
 
 void pl_report_finish(pl_report *report, const pl_estimator *estimator, const pl_gpu *gpu) {
     report->gpu = gpu;
@@ -106,41 +90,56 @@ static int64_t trainable(const pl_graph *g) {
     return sum;
 }
 
-pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job, pl_error *err) {
-    *out = NULL;
-    int64_t begin = pl_now_us();
-    const pl_gpu *gpu = NULL;
-    const pl_estimator *estimator = NULL;
-    pl_status status = check_job(job, &gpu, &estimator, err);
-    const pl_weights *weights = NULL;
-    if (status == PL_OK && estimator->info.learns)
-        status = pl_weights_for(&weights, estimator, job->weights, err);
-    if (status == PL_OK) status = check_kind(model, estimator, err);
-    if (status != PL_OK) return status;
+/* The estimator's answer to a checked job, into a new report. */
+static pl_status answer(pl_report *report, const pl_model *model, const pl_job *job,
+                        const pl_estimator *estimator, const pl_gpu *gpu,
+                        const pl_weights *weights, pl_error *err) {
+    pl_budget *budget = pl_report_budget(report);
     pl_graph *g;
     bool owned;
     int64_t batch, seq;
-    status = pl_model_graph(model, job, &g, &owned, &batch, &seq, err);
+    pl_status status = pl_model_graph(model, job, budget, &g, &owned, &batch, &seq, err);
     if (status != PL_OK) return status;
-    pl_report *report = pl_report_new(model->settings.memory_limit);
-    pl_subject subject = {.job = job, .gpu = gpu, .model = model, .graph = g};
-    if (!report) status = pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
-    if (status == PL_OK && estimator->prepare)
+    pl_subject subject = {.job = job, .gpu = gpu, .model = model, .graph = g, .budget = budget};
+    if (estimator->prepare)
         status = estimator->prepare(&subject, weights, batch, seq, pl_report_arena(report), err);
     if (status == PL_OK) status = estimator->estimate(report, &subject, weights, err);
     if (status == PL_OK && job->train) pl_report_trains(report, trainable(g));
     if (owned) pl_graph_close(&g);
+    report->batch = batch;
+    report->seq = seq;
+    return status;
+}
+
+pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *given, pl_error *err) {
+    *out = NULL;
+    int64_t begin = pl_now_us();
+    pl_job own;
+    const pl_job *job = &own;
+    pl_status status = pl_job_read(&own, given, err);
+    if (status != PL_OK) return status;
+    const pl_estimator *estimator = pl_estimator_named(job->estimator);
+    const pl_gpu *gpu = pl_gpu_find(job->gpu);
+    const pl_weights *weights = NULL;
+    if (estimator->info.learns) status = pl_weights_for(&weights, estimator, job->weights, err);
+    if (status == PL_OK) status = check_kind(model, estimator, err);
+    if (status != PL_OK) return status;
+    pl_report *report =
+        pl_report_new(job->limits ? job->limits : &model->limits, model->budget.bytes);
+    if (!report) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    status = answer(report, model, job, estimator, gpu, weights, err);
+    if (status == PL_OK) {
+        warn_of_recipe(report, model->recipe, job);
+        for (int32_t i = 0; model->graph && i < model->graph->note_count; i++)
+            pl_report_warn(report, model->graph->notes[i]);
+        warn_of_trace(report, model->trace, job);
+        pl_report_finish(report, estimator, gpu);
+        if (pl_report_incomplete(report)) status = pl_budget_fail(err, pl_report_budget(report), NULL);
+    }
     if (status != PL_OK) {
         pl_report_close(&report);
         return status;
     }
-    report->batch = batch;
-    report->seq = seq;
-    warn_of_recipe(report, model->recipe, job);
-    for (int32_t i = 0; model->graph && i < model->graph->note_count; i++)
-        pl_report_warn(report, model->graph->notes[i]);
-    warn_of_trace(report, model->trace, job);
-    pl_report_finish(report, estimator, gpu);
     report->elapsed_us = pl_now_us() - begin;
     *out = report;
     return PL_OK;

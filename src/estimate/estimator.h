@@ -14,6 +14,7 @@ typedef struct pl_subject {
     const struct pl_profile *profile; /* counts of layers; NULL unless the estimator prepares it */
     const pl_model *model;            /* NULL: no graph, counts alone */
     const pl_graph *graph;            /* bound to the job's batch; NULL likewise */
+    pl_budget *budget;                /* of the request; NULL: no limits */
 } pl_subject;
 
 /* Weights in the library's read-only data (models/NAME.plm). */

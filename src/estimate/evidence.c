@@ -46,23 +46,14 @@ static pl_evidence_kind kind_of(const pl_evidence *e) {
     return e->benchmark ? PL_EVIDENCE_NOT_COVERED : PL_EVIDENCE_CONVOLUTIONS;
 }
 
-typedef struct sight {
-    pl_workspace_chooser *chooser;
-    pl_observation *out;
-} sight;
-
-static void prepare(void *context, pl_tape_device *device) {
-    sight *s = context;
-    pl_workspace_chooser_serve(s->chooser, device);
-}
-
-static void see(void *context, const pl_subject *subject, const pl_tape *tape,
-                const pl_simulation *simulation, const pl_report *report) {
-    sight *s = context;
+static void observe(pl_observation *out, const pl_subject *subject, const pl_simulated *simulated,
+                    const pl_report *report, const pl_workspace_chooser *chooser) {
+    const pl_tape *tape = simulated->tape;
+    const pl_simulation *simulation = &simulated->figures;
     const pl_job *job = subject->job;
-    const pl_workspace_tally *t = pl_workspace_chooser_tally(s->chooser);
+    const pl_workspace_tally *t = pl_workspace_chooser_tally(chooser);
     int64_t peak = report->peak_bytes, more = t->largest_high - t->largest;
-    pl_evidence evidence = pl_simulation_evidence(subject, tape);
+    pl_evidence evidence = pl_simulated_evidence(subject, tape);
     const float signals[PL_EVIDENCE_SIGNALS] = {
         (float)log2((double)(peak > 0 ? peak : 1)),
         (float)log2((double)tape->event_count + 1),
@@ -89,14 +80,21 @@ static void see(void *context, const pl_subject *subject, const pl_tape *tape,
         ratio(t->doubt, peak),
         ratio(t->largest_doubt, peak),
     };
-    s->out->kind = kind_of(&evidence);
-    for (int i = 0; i < PL_EVIDENCE_SIGNALS; i++) s->out->signals[i] = signals[i];
+    out->kind = kind_of(&evidence);
+    for (int i = 0; i < PL_EVIDENCE_SIGNALS; i++) out->signals[i] = signals[i];
 }
 
 pl_status pl_evidence_observe(pl_report *report, pl_observation *out, const pl_subject *subject,
                               pl_workspace_chooser *chooser, pl_error *err) {
-    sight s = {.chooser = chooser, .out = out};
-    pl_witness witness = {.prepare = prepare, .see = see, .context = &s};
     *out = (pl_observation){.kind = PL_EVIDENCE_NOT_COVERED};
-    return pl_simulation_estimate(report, subject, &witness, err);
+    pl_simulated simulated;
+    pl_tape_device device = pl_tape_device_of(subject->gpu);
+    pl_workspace_chooser_serve(chooser, &device);
+    pl_status status =
+        pl_simulated_open(&simulated, subject, &device, pl_report_arena(report), err);
+    if (status == PL_OK && !pl_simulated_report(report, &out->walk, subject, &simulated))
+        status = pl_budget_fail(err, subject->budget, subject->graph->name);
+    if (status == PL_OK) observe(out, subject, &simulated, report, chooser);
+    pl_simulated_close(&simulated);
+    return status;
 }

@@ -20,6 +20,7 @@ extern const char *const pl_evidence_names[PL_EVIDENCE_SIGNALS];
 typedef struct pl_observation {
     pl_evidence_kind kind;
     float signals[PL_EVIDENCE_SIGNALS];
+    pl_walk walk; /* of the last step */
 } pl_observation;
 
 /* Simulates, the workspaces of convolutions answered by chooser. */

@@ -1,24 +1,32 @@
-/* job: the settings of a job, their defaults and their names, as the public header gives them.
- * Names are those of the command's options. Left out: optimizers' and estimators' names, which
- * stand in their own tables. */
+/* job: the settings of a job, their defaults, their names and their one check, as the public header
+ * gives them. Left out: optimizers' and estimators' names, which stand in their own tables, and what
+ * a job asks of one model (model.c). */
+#include "estimate/job.h"
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/error.h"
+#include "core/sized.h"
+#include "device/allocator.h"
+#include "estimate/estimator.h"
+#include "graph/finetune.h"
+#include "tape/optimizer.h"
 
-void pl_job_default(pl_job *job) {
-    *job = (pl_job){.batch = PL_UNKNOWN,
-                    .seq = PL_UNKNOWN,
-                    .precision = PL_PRECISION_AS_EXPORTED,
-                    .optimizer = "adamw",
-                    .loss = PL_LOSS_AUTO,
-                    .accumulate = 1,
-                    .world = 1,
-                    .stage = 3,
-                    .gpu = "h200",
-                    .estimator = "hybrid",
-                    .host_speed = 1,
-                    .copy_gbps = 20};
+void pl_job_default_sized(pl_job *job, size_t size) {
+    const pl_job usual = {.batch = PL_UNKNOWN,
+                          .seq = PL_UNKNOWN,
+                          .precision = PL_PRECISION_AS_EXPORTED,
+                          .optimizer = "adamw",
+                          .loss = PL_LOSS_AUTO,
+                          .accumulate = 1,
+                          .world = 1,
+                          .stage = 3,
+                          .gpu = "h200",
+                          .estimator = "hybrid",
+                          .host_speed = 1,
+                          .copy_gbps = 20};
+    pl_sized_fill(job, size, &usual, sizeof usual);
 }
 
 static const char *const precisions[] = {"as-exported", "fp32",     "tf32",    "bf16",
@@ -83,4 +91,85 @@ bool pl_parallel_parse(const char *text, pl_job *job) {
     job->stage = (int)stage;
     job->parallel_mixed = mixed;
     return true;
+}
+
+/* ---- the check ---- */
+
+/* The most that is believed of anyone. */
+enum { MOST_ACCUMULATE = 4096, MOST_WORLD = 1 << 14 };
+static const int64_t most_size = (int64_t)1 << 40; /* batch, seq */
+static const double most_speed = 1e6;              /* host_speed, copy_gbps: times, GB/s */
+
+static pl_status check_size(const char *member, int64_t value, pl_error *err) {
+    if (value == PL_UNKNOWN || (value >= 1 && value <= most_size)) return PL_OK;
+    return pl_fail(err, PL_USAGE, member, -1, "%lld is not between 1 and %lld", (long long)value,
+                   (long long)most_size);
+}
+
+static pl_status check_range(const char *member, int64_t value, int64_t least, int64_t most,
+                             pl_error *err) {
+    if (value >= least && value <= most) return PL_OK;
+    return pl_fail(err, PL_USAGE, member, -1, "%lld is not between %lld and %lld",
+                   (long long)value, (long long)least, (long long)most);
+}
+
+/* copies may be as fast as one likes: INFINITY. */
+static pl_status check_rate(const char *member, double value, bool endless, pl_error *err) {
+    if (value > 0 && (value <= most_speed || (endless && isinf(value)))) return PL_OK;
+    return pl_fail(err, PL_USAGE, member, -1, "expected a number above 0%s",
+                   endless ? "" : ", and not more than a million");
+}
+
+static pl_status check_name(const char *member, const char *value, bool known, const char *what,
+                            const char *more, pl_error *err) {
+    if (value && known) return PL_OK;
+    return value ? pl_fail(err, PL_USAGE, member, -1, "no %s \"%.200s\"%s", what, value, more)
+                 : pl_fail(err, PL_USAGE, member, -1, "expected the name of %s %s",
+                           strchr("aeiou", what[0]) ? "an" : "a", what);
+}
+
+pl_status pl_job_check(const pl_job *job, pl_error *err) {
+    pl_job own;
+    return pl_job_read(&own, job, err);
+}
+
+pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
+    if (!job) return pl_fail(err, PL_USAGE, "job", -1, "expected a job");
+    if (job->size < offsetof(pl_job, copy_gbps) + sizeof job->copy_gbps)
+        return pl_fail(err, PL_USAGE, "job", -1, "a job of %zu bytes; pl_job_default sets its size",
+                       job->size);
+    pl_job_default(out);
+    pl_sized_read(out, sizeof *out, job, job->size);
+    job = out;
+    pl_finetune how;
+    pl_allocator_settings settings;
+    pl_allocator_settings_default(&settings);
+    const char *optimizer = job->optimizer, *gpu = job->gpu, *estimator = job->estimator;
+    pl_status status = check_size("batch", job->batch, err);
+    if (status == PL_OK) status = check_size("seq", job->seq, err);
+    if (status == PL_OK)
+        status = check_range("precision", (int64_t)job->precision, PL_PRECISION_AS_EXPORTED,
+                             PL_AMP_FP16, err);
+    if (status == PL_OK)
+        status = check_name("optimizer", optimizer, optimizer && pl_optimizer_find(optimizer),
+                            "optimizer", "", err);
+    if (status == PL_OK && job->train) status = pl_finetune_parse(&how, job->train, err);
+    if (status == PL_OK)
+        status = check_range("loss", (int64_t)job->loss, PL_LOSS_AUTO, PL_LOSS_NONE, err);
+    if (status == PL_OK)
+        status = check_range("accumulate", job->accumulate, 1, MOST_ACCUMULATE, err);
+    if (status == PL_OK && job->alloc_conf)
+        status = pl_allocator_settings_parse(&settings, job->alloc_conf, err);
+    if (status == PL_OK)
+        status = check_range("parallel", (int64_t)job->parallel, PL_ALONE, PL_FSDP2, err);
+    if (status == PL_OK) status = check_range("world", job->world, 1, MOST_WORLD, err);
+    if (status == PL_OK) status = check_range("stage", job->stage, 2, 3, err);
+    if (status == PL_OK) status = check_name("gpu", gpu, gpu && pl_gpu_find(gpu), "card", " in the catalogue",
+                            err);
+    if (status == PL_OK)
+        status = check_name("estimator", estimator, estimator && pl_estimator_named(estimator),
+                            "estimator", "", err);
+    if (status == PL_OK) status = check_rate("host_speed", job->host_speed, false, err);
+    if (status == PL_OK) status = check_rate("copy_gbps", job->copy_gbps, true, err);
+    return status;
 }

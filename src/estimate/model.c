@@ -7,16 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sized.h"
 #include "graph/finetune.h"
 #include "import/graph_json.h"
 #include "import/import.h"
+#include "estimate/job.h"
 
 const char *pl_version(void) {
     return PL_VERSION;
 }
 
-void pl_model_settings_default(pl_model_settings *settings) {
-    *settings = (pl_model_settings){.memory_limit = (size_t)4 << 30, .depth_limit = 512};
+void pl_model_settings_default_sized(pl_model_settings *settings, size_t size) {
+    const pl_model_settings usual = {.depth_limit = PL_USUAL_DEPTH};
+    pl_sized_fill(settings, size, &usual, sizeof usual);
 }
 
 static const pl_symbol *symbol_of_role(const pl_graph *g, const char *role) {
@@ -148,51 +151,71 @@ static pl_status build_first(pl_model *model, const pl_job *first, pl_error *err
     model->built_batch = wanted.batch;
     model->built_seq = wanted.seq;
     model->built_dtype = wanted.dtype;
-    return wanted.build(&wanted, wanted.batch, wanted.seq, model->settings.memory_limit,
-                        &model->graph, err);
+    return wanted.build(&wanted, wanted.batch, wanted.seq, &model->budget, &model->graph, err);
 }
 
-static pl_status finish_open(pl_model **out, pl_imported *imported,
-                             const pl_model_settings *settings, pl_status status, pl_error *err) {
-    *out = NULL;
-    if (status != PL_OK) return status;
-    pl_model *model = calloc(1, sizeof *model);
-    if (!model) {
-        pl_imported_close(imported);
-        return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
-    }
+/* The parts of a model, from what the file turned out to hold. */
+static pl_status take_imported(pl_model *model, const pl_imported *imported, const pl_job *first,
+                               pl_error *err) {
     model->graph = imported->graph;
     model->recipe = imported->recipe;
     model->trace = imported->trace;
     model->summary = imported->summary;
     if (model->trace) model->graph = &model->trace->graph;
-    if (settings)
-        model->settings = *settings;
+    pl_status status = model->recipe ? build_first(model, first, err) : PL_OK;
+    if (status == PL_OK && model->graph &&
+        !pl_budget_operators(&model->budget, model->graph->node_count))
+        status = pl_budget_fail(err, &model->budget, model->graph->name);
+    if (status == PL_OK) describe(model);
+    return status;
+}
+
+/* path, or bytes of size under the name path. */
+static pl_status open_model(pl_model **out, const char *path, const void *bytes, size_t size,
+                            const pl_model_settings *given, pl_error *err) {
+    *out = NULL;
+    pl_model_settings settings;
+    pl_model_settings_default(&settings);
+    if (given && given->size < offsetof(pl_model_settings, first) + sizeof given->first)
+        return pl_fail(err, PL_USAGE, "settings", -1,
+                       "settings of %zu bytes; pl_model_settings_default sets their size",
+                       given->size);
+    if (given) pl_sized_read(&settings, sizeof settings, given, given->size);
+    pl_job first;
+    pl_status status = settings.first ? pl_job_read(&first, settings.first, err) : PL_OK;
+    if (status != PL_OK) return status;
+    pl_model *model = calloc(1, sizeof *model);
+    if (!model) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    pl_limits_default(&model->limits);
+    if (settings.limits)
+        pl_sized_read(&model->limits, sizeof model->limits, settings.limits,
+                      settings.limits->size);
+    pl_budget_start(&model->budget, &model->limits);
+    pl_imported imported;
+    pl_reading reading = {.budget = &model->budget,
+                          .depth_limit = settings.depth_limit,
+                          .map = settings.map,
+                          .task = settings.task,
+                          .attention = settings.attention};
+    status = bytes ? pl_import_memory(&imported, bytes, size, path, &reading, err)
+                   : pl_import_file(&imported, path, &reading, err);
+    if (status == PL_OK)
+        status = take_imported(model, &imported, settings.first ? &first : NULL, err);
+    if (status == PL_OK)
+        *out = model;
     else
-        pl_model_settings_default(&model->settings);
-    if (model->recipe) status = build_first(model, model->settings.first, err);
-    model->settings.first = NULL;
-    if (status != PL_OK) {
         pl_model_close(&model);
-        return status;
-    }
-    describe(model);
-    *out = model;
-    return PL_OK;
+    return status;
 }
 
 pl_status pl_model_open(pl_model **out, const char *path, const pl_model_settings *settings,
                         pl_error *err) {
-    pl_imported imported;
-    pl_status status = pl_import_file(&imported, path, settings, err);
-    return finish_open(out, &imported, settings, status, err);
+    return open_model(out, path, NULL, 0, settings, err);
 }
 
 pl_status pl_model_open_memory(pl_model **out, const void *bytes, size_t size, const char *name,
                                const pl_model_settings *settings, pl_error *err) {
-    pl_imported imported;
-    pl_status status = pl_import_memory(&imported, bytes, size, name, settings, err);
-    return finish_open(out, &imported, settings, status, err);
+    return open_model(out, name, bytes ? bytes : "", size, settings, err);
 }
 
 void pl_model_close(pl_model **model) {
@@ -229,8 +252,9 @@ static pl_status check_size(pl_error *err, const char *option, int64_t asked, in
                    (long long)most);
 }
 
-static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
-                           int64_t *batch, int64_t *seq, pl_error *err) {
+static pl_status build_for(const pl_model *model, const pl_job *job, pl_budget *budget,
+                           pl_graph **out, bool *owned, int64_t *batch, int64_t *seq,
+                           pl_error *err) {
     const pl_recipe *r = model->recipe;
     if (job->seq != PL_UNKNOWN && r->seq == PL_UNKNOWN)
         return pl_fail(err, PL_USAGE, "seq", -1, "this model has no sequence length to choose");
@@ -243,7 +267,7 @@ static pl_status build_for(const pl_model *model, const pl_job *job, pl_graph **
     bool same = *batch == model->built_batch && *seq == model->built_seq &&
                 wanted.dtype == model->built_dtype;
     if (status != PL_OK || same) return status;
-    status = r->build(&wanted, *batch, *seq, model->settings.memory_limit, out, err);
+    status = r->build(&wanted, *batch, *seq, budget, out, err);
     *owned = status == PL_OK;
     return status;
 }
@@ -279,14 +303,15 @@ static pl_status size_summary(const pl_model *model, const pl_job *job, int64_t 
     return PL_OK;
 }
 
-static pl_status find_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
-                            int64_t *batch, int64_t *seq, pl_error *err) {
+static pl_status find_graph(const pl_model *model, const pl_job *job, pl_budget *budget,
+                            pl_graph **out, bool *owned, int64_t *batch, int64_t *seq,
+                            pl_error *err) {
     const pl_graph *g = model->graph;
     *out = model->graph;
     *owned = false;
     *batch = model->info.batch;
     *seq = model->info.seq;
-    if (model->recipe) return build_for(model, job, out, owned, batch, seq, err);
+    if (model->recipe) return build_for(model, job, budget, out, owned, batch, seq, err);
     if (model->trace) return check_recorded(model, job, err);
     if (model->summary) return size_summary(model, job, batch, err);
     const pl_symbol *b = symbol_of_role(g, "batch"), *s = symbol_of_role(g, "seq");
@@ -306,18 +331,19 @@ static pl_status find_graph(const pl_model *model, const pl_job *job, pl_graph *
         if (symbol == b) *batch = values[i];
         if (symbol == s) *seq = values[i];
     }
-    pl_status status = pl_graph_bind(out, g, values, err);
+    pl_status status = pl_graph_bind(out, g, values, budget, err);
     *owned = status == PL_OK;
     free(values);
     return status;
 }
 
 /* What fine-tuning trains: a copy of the graph, changed. */
-static pl_status finetune(const pl_job *job, pl_graph **graph, bool *owned, pl_error *err) {
+static pl_status finetune(const pl_job *job, pl_budget *budget, pl_graph **graph, bool *owned,
+                          pl_error *err) {
     pl_finetune how = {.kind = PL_FINETUNE_NONE};
     pl_status status = job->train ? pl_finetune_parse(&how, job->train, err) : PL_OK;
     if (status == PL_OK && !*owned) {
-        status = pl_graph_bind(graph, *graph, NULL, err);
+        status = pl_graph_bind(graph, *graph, NULL, budget, err);
         *owned = status == PL_OK;
     }
     how.checkpoint = job->checkpoint;
@@ -326,15 +352,15 @@ static pl_status finetune(const pl_job *job, pl_graph **graph, bool *owned, pl_e
     return status;
 }
 
-pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
-                         int64_t *batch, int64_t *seq, pl_error *err) {
-    pl_status status = find_graph(model, job, out, owned, batch, seq, err);
+pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_budget *budget,
+                         pl_graph **out, bool *owned, int64_t *batch, int64_t *seq, pl_error *err) {
+    pl_status status = find_graph(model, job, budget, out, owned, batch, seq, err);
     if (status == PL_OK && job->train && (model->trace || model->summary))
         return pl_fail(err, PL_USAGE, "train", -1,
                        "this file has no graph that could be changed: what trains is as it says");
     if (model->trace || model->summary) return status;
     bool changed = job->train || (job->checkpoint && status == PL_OK && pl_finetune_hooks(*out));
-    return status == PL_OK && changed ? finetune(job, out, owned, err) : status;
+    return status == PL_OK && changed ? finetune(job, budget, out, owned, err) : status;
 }
 
 pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, const pl_job *job,
@@ -345,14 +371,20 @@ pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, cons
         return pl_fail(err, PL_USAGE, model->info.name, -1, "%s has no graph to write",
                        model->trace ? "a trace, which is of training steps and not of a model,"
                                     : "a summary, of which only counts of layers are known,");
+    pl_job own;
+    pl_status status = job ? pl_job_read(&own, job, err) : PL_OK;
+    if (status != PL_OK) return status;
+    pl_budget budget;
+    pl_budget_start(&budget, job && own.limits ? own.limits : &model->limits);
+    budget.bytes = model->budget.bytes;
     pl_graph *g = model->graph;
     bool owned = false;
     int64_t batch, seq;
     bool asked =
-        job && (model->recipe || job->train || job->batch != PL_UNKNOWN || job->seq != PL_UNKNOWN);
-    pl_status status = asked ? pl_model_graph(model, job, &g, &owned, &batch, &seq, err) : PL_OK;
+        job && (model->recipe || own.train || own.batch != PL_UNKNOWN || own.seq != PL_UNKNOWN);
+    if (asked) status = pl_model_graph(model, &own, &budget, &g, &owned, &batch, &seq, err);
     if (status != PL_OK) return status;
-    pl_text text = {.arena = pl_arena_new(model->settings.memory_limit)};
+    pl_text text = {.arena = pl_arena_new(&budget)};
     pl_graph whole = *g; /* with what reading the description assumed */
     if (model->recipe) {
         whole.notes = model->recipe->warnings;
@@ -366,5 +398,5 @@ pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, cons
     }
     pl_arena_free(&text.arena);
     if (owned) pl_graph_close(&g);
-    return *out ? PL_OK : pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    return *out ? PL_OK : pl_budget_fail(err, &budget, NULL);
 }

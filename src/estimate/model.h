@@ -17,14 +17,15 @@ struct pl_model {
     pl_dtype built_dtype;
     pl_symbol symbols[2]; /* of a recipe: batch and, where it has one, sequence */
     pl_model_info info;
-    pl_model_settings settings;
+    pl_limits limits; /* of the opening, and of estimates that have none of their own */
+    pl_budget budget; /* of the opening; what the model holds counts against estimates too */
 };
 
 /* The graph for a job's batch and sequence: the model's own (then *owned is false), or one bound to
- * the values asked for or built for them, to be closed. *batch, *seq: what it stands for,
+ * the values asked for or built for them within the budget, to be closed. *batch, *seq: what it stands for,
  * PL_UNKNOWN where not known.
  */
-pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_graph **out, bool *owned,
-                         int64_t *batch, int64_t *seq, pl_error *err);
+pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_budget *budget,
+                         pl_graph **out, bool *owned, int64_t *batch, int64_t *seq, pl_error *err);
 
 #endif

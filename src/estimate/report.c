@@ -9,32 +9,33 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/number.h"
 #include "core/text.h"
 
-enum { MOST_WARNINGS = 16 };
-
 /* The public struct comes first, so that a pl_report * is a full_report * too. */
 typedef struct full_report {
     pl_report report;
+    pl_budget budget; /* of the request */
     pl_arena *arena;
-    const char *warnings[MOST_WARNINGS];
+    const char **warnings;
+    size_t warning_room;
+    bool incomplete; /* a warning was lost for want of memory */
     int64_t trainable; /* PL_UNKNOWN: as the model says */
-    float *signals;    /* pl_usage's; NULL: no walk */
 } full_report;
 
-pl_report *pl_report_new(size_t limit) {
-    pl_arena *arena = pl_arena_new(limit);
-    if (!arena) return NULL;
-    full_report *full = pl_arena_alloc(arena, sizeof *full);
-    if (!full) {
-        pl_arena_free(&arena);
+pl_report *pl_report_new(const pl_limits *limits, size_t held) {
+    full_report *full = calloc(1, sizeof *full);
+    if (!full) return NULL;
+    pl_budget_start(&full->budget, limits);
+    full->budget.bytes = held;
+    full->arena = pl_arena_new(&full->budget);
+    if (!full->arena) {
+        free(full);
         return NULL;
     }
-    full->arena = arena;
     full->trainable = PL_UNKNOWN;
     const pl_figure unknown = {NAN, NAN, NAN};
     full->report = (pl_report){.peak_bytes = PL_UNKNOWN,
@@ -59,8 +60,7 @@ pl_report *pl_report_new(size_t limit) {
                                .retries = PL_UNKNOWN,
                                .events = PL_UNKNOWN,
                                .batch = PL_UNKNOWN,
-                               .seq = PL_UNKNOWN,
-                               .warnings = full->warnings};
+                               .seq = PL_UNKNOWN};
     for (int kind = 0; kind < PL_KINDS; kind++) full->report.breakdown[kind] = PL_UNKNOWN;
     for (int phase = 0; phase < PL_PHASES; phase++) full->report.flops[phase] = NAN;
     for (int c = 0; c < PL_COUNTERS; c++) full->report.counters[c] = unknown;
@@ -71,16 +71,23 @@ void pl_report_trains(pl_report *report, int64_t trainable) {
     ((full_report *)report)->trainable = trainable;
 }
 
-float **pl_report_signals(pl_report *report) {
-    return &((full_report *)report)->signals;
+void pl_report_warn(pl_report *report, const char *text) {
+    full_report *full = (full_report *)report;
+    const char **grown = pl_arena_grow(full->arena, full->warnings, &full->warning_room,
+                                       report->warning_count + 1, sizeof *grown);
+    const char *copy = grown ? pl_arena_string(full->arena, text, strlen(text)) : NULL;
+    full->incomplete |= !copy;
+    if (!copy) return;
+    report->warnings = full->warnings = grown;
+    grown[report->warning_count++] = copy;
 }
 
-bool pl_report_warn(pl_report *report, const char *text) {
-    full_report *full = (full_report *)report;
-    if (report->warning_count == MOST_WARNINGS) return true;
-    const char *copy = pl_arena_string(full->arena, text, strlen(text));
-    if (copy) full->warnings[report->warning_count++] = copy;
-    return copy != NULL;
+bool pl_report_incomplete(const pl_report *report) {
+    return ((const full_report *)report)->incomplete;
+}
+
+pl_budget *pl_report_budget(pl_report *report) {
+    return &((full_report *)report)->budget;
 }
 
 pl_arena *pl_report_arena(pl_report *report) {
@@ -89,9 +96,10 @@ pl_arena *pl_report_arena(pl_report *report) {
 
 void pl_report_close(pl_report **report) {
     if (!report || !*report) return;
-    pl_arena *arena = pl_report_arena(*report);
+    full_report *full = (full_report *)*report;
+    pl_arena_free(&full->arena);
+    free(full);
     *report = NULL;
-    pl_arena_free(&arena); /* the report itself lies in it */
 }
 
 /* ---- JSON ---- */

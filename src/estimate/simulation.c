@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/simulate.h"
-#include "estimate/interval.h"
-#include "estimate/usage.h"
 #include "tape/replay.h"
 #include "tape/tape.h"
 
@@ -45,8 +42,12 @@ static const char *owner_of(pl_arena *arena, const pl_tensor *tensor) {
 /* The blocks that live at the peak, largest first. Strings are copied, since tape and graph go. */
 static bool fill_alive(pl_report *report, const pl_tape *tape, const pl_graph *g, size_t until) {
     pl_arena *arena = pl_report_arena(report);
-    uint8_t *live = calloc(tape->block_count + 1, 1);
-    if (!live) return false;
+    pl_arena *scratch = pl_arena_new(pl_arena_budget(arena));
+    uint8_t *live = scratch ? pl_arena_alloc(scratch, tape->block_count + 1) : NULL;
+    if (!live) {
+        pl_arena_free(&scratch);
+        return false;
+    }
     size_t count = 0;
     for (size_t i = 0; i <= until && i < tape->event_count; i++) {
         int32_t event = tape->events[i];
@@ -73,7 +74,7 @@ static bool fill_alive(pl_report *report, const pl_tape *tape, const pl_graph *g
         ok = alive[n].operator_name && alive[n].module && alive[n].tensor;
         n++;
     }
-    free(live);
+    pl_arena_free(&scratch);
     if (!ok) return false;
     qsort(alive, n, sizeof *alive, compare_alive);
     report->alive = alive;
@@ -128,7 +129,7 @@ static bool open_sizes(const pl_graph *g) {
     return false;
 }
 
-pl_evidence pl_simulation_evidence(const pl_subject *subject, const pl_tape *tape) {
+pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape) {
     return (pl_evidence){.convolutions = tape->used_convolutions,
                          .recurrent = tape->used_rnn,
                          .benchmark = subject->job->cudnn_benchmark,
@@ -141,8 +142,11 @@ pl_evidence pl_simulation_evidence(const pl_subject *subject, const pl_tape *tap
                          .unknown = (int)tape->unknown_count};
 }
 
-static bool fill(pl_report *report, const pl_subject *subject, const pl_tape *tape,
-                 const pl_simulation *s, int64_t overhead) {
+bool pl_simulated_report(pl_report *report, pl_walk *walk, const pl_subject *subject,
+                         const pl_simulated *simulated) {
+    const pl_tape *tape = simulated->tape;
+    const pl_simulation *s = &simulated->figures;
+    int64_t overhead = simulated->overhead;
     const pl_job *job = subject->job;
     const pl_gpu *gpu = subject->gpu;
     const pl_graph *g = subject->graph;
@@ -157,7 +161,7 @@ static bool fill(pl_report *report, const pl_subject *subject, const pl_tape *ta
     for (int k = 0; k < PL_FRAGMENTATION; k++) report->breakdown[k] = s->kinds[k];
     report->breakdown[PL_FRAGMENTATION] = s->fragmentation;
     report->breakdown[PL_CONTEXT] = overhead;
-    pl_evidence evidence = pl_simulation_evidence(subject, tape);
+    pl_evidence evidence = pl_simulated_evidence(subject, tape);
     pl_interval interval = pl_interval_of(&evidence);
     report->coverage = interval.coverage;
     report->low_bytes = report->peak_bytes - share(report->peak_bytes, interval.below);
@@ -204,48 +208,41 @@ static bool fill(pl_report *report, const pl_subject *subject, const pl_tape *ta
         pl_report_warn(report,
                        "out of memory on this card; the figures are those of a card large enough");
     if (!report->peak_operator || !report->peak_module) return false;
-    if (!pl_usage_fill(report, subject, tape)) return false;
+    if (!pl_usage_fill(report, walk, subject, tape)) return false;
     if (!copy_names(report, tape)) return false;
     if (job->want_timeline && !copy_timeline(report, s)) return false;
     return !job->want_alive || fill_alive(report, tape, g, s->peak_event);
 }
 
-pl_status pl_simulation_estimate(pl_report *report, const pl_subject *subject,
-                                 const pl_witness *witness, pl_error *err) {
-    const pl_model *model = subject->model;
+pl_status pl_simulated_open(pl_simulated *out, const pl_subject *subject,
+                            const pl_tape_device *device, pl_arena *arena, pl_error *err) {
+    *out = (pl_simulated){0};
     const pl_job *job = subject->job;
     const pl_gpu *gpu = subject->gpu;
     const pl_graph *g = subject->graph;
+    const pl_trace *trace = subject->model->trace;
     pl_allocator_settings settings;
     pl_allocator_settings_default(&settings);
-    pl_status status =
-        job->alloc_conf ? pl_allocator_settings_parse(&settings, job->alloc_conf, err) : PL_OK;
+    pl_status status = pl_allocator_settings_parse(&settings, job->alloc_conf, err);
     if (status != PL_OK) return status;
-    pl_tape_device device = pl_tape_device_of(gpu);
-    if (witness && witness->prepare) witness->prepare(witness->context, &device);
-    pl_tape *tape = NULL;
-    status = model->trace
-                 ? pl_tape_replay(&tape, model->trace, &device, model->settings.memory_limit, err)
-                 : pl_tape_train(&tape, g, job, PL_TAPE_STEPS, &device,
-                                 model->settings.memory_limit, err);
+    status = trace ? pl_tape_replay(&out->tape, trace, device, subject->budget, err)
+                   : pl_tape_train(&out->tape, g, job, PL_TAPE_STEPS, device, subject->budget, err);
     if (status != PL_OK) return status;
-    int64_t overhead = pl_overhead(gpu, tape);
-    settings.total_bytes = gpu->capacity_bytes;
+    out->overhead = pl_overhead(gpu, out->tape);
     int64_t usable = pl_gpu_usable(gpu);
-    settings.device_bytes = usable > overhead ? usable - overhead : 1;
-    pl_simulation s;
-    status = pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
-    if (status == PL_OK &&
-        s.out_of_memory) { /* what it would take: the same on a card without end */
+    settings.budget = subject->budget;
+    settings.total_bytes = gpu->capacity_bytes;
+    settings.device_bytes = usable > out->overhead ? usable - out->overhead : 1;
+    bool timeline = job->want_timeline;
+    status = pl_simulate(&out->figures, out->tape, g, &settings, timeline, arena, err);
+    if (status == PL_OK && out->figures.out_of_memory) { /* what it would take: without end */
         settings.device_bytes = settings.total_bytes = 0;
-        status =
-            pl_simulate(&s, tape, g, &settings, job->want_timeline, pl_report_arena(report), err);
-        s.out_of_memory = true;
+        status = pl_simulate(&out->figures, out->tape, g, &settings, timeline, arena, err);
+        out->figures.out_of_memory = true;
     }
-    if (status == PL_OK && !fill(report, subject, tape, &s, overhead))
-        status = pl_fail(err, PL_MISSING, g->name, -1, "out of memory");
-    if (status == PL_OK && witness && witness->see)
-        witness->see(witness->context, subject, tape, &s, report);
-    pl_tape_close(&tape);
     return status;
+}
+
+void pl_simulated_close(pl_simulated *simulated) {
+    pl_tape_close(&simulated->tape);
 }

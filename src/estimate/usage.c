@@ -191,7 +191,9 @@ static pl_job job_of(const pl_subject *subject) {
     return job;
 }
 
-bool pl_usage_fill(pl_report *report, const pl_subject *subject, const pl_tape *tape) {
+bool pl_usage_fill(pl_report *report, pl_walk *walk, const pl_subject *subject,
+                   const pl_tape *tape) {
+    walk->known = false;
     if (tape->call_count == 0) return true; /* nothing is known of a step */
     const pl_job own = job_of(subject), *job = &own;
     rows r = {.graph = subject->graph, .arena = pl_report_arena(report)};
@@ -205,11 +207,10 @@ bool pl_usage_fill(pl_report *report, const pl_subject *subject, const pl_tape *
     if (ok && job->want_times) ok = keep_rows(report, &r);
     free(r.rows);
     free(r.slots);
-    float *signals = pl_arena_array(pl_report_arena(report), PL_USAGE_SIGNALS, sizeof *signals);
-    if (!ok || !signals) return false;
+    if (!ok) return false;
+    walk->known = true;
     report->family = family_of(tape);
-    fill_signals(signals, &s, job, subject->graph, report->family);
-    *pl_report_signals(report) = signals;
+    fill_signals(walk->signals, &s, job, subject->graph, report->family);
     report->flops_per_step = s.counted;
     for (int i = 0; i < PL_PHASES; i++) report->flops[i] = s.flops[i];
     report->moved_bytes = s.moved;
@@ -284,24 +285,23 @@ static void leave_open(pl_report *report, const pl_job *job) {
                            "others: communication is not counted");
 }
 
-pl_status pl_usage_correct(pl_report *report, const pl_subject *subject, const pl_weights *weights,
-                           pl_error *err) {
-    const float *signals = *pl_report_signals(report);
+pl_status pl_usage_correct(pl_report *report, const pl_walk *walk, const pl_subject *subject,
+                           const pl_weights *weights, pl_error *err) {
     const pl_trained *parts[PL_USAGE_TARGETS];
-    bool all = signals && subject->gpu->calibrated;
+    bool all = walk->known && subject->gpu->calibrated;
     for (int i = 0; i < PL_USAGE_TARGETS; i++) {
         parts[i] = pl_weights_part(weights, pl_usage_target_names[i]);
         all &= parts[i] != NULL;
     }
     if (!all) {
-        if (signals) widen(report);
+        if (walk->known) widen(report);
         leave_open(report, subject->job);
         return PL_OK;
     }
     pl_usage_bound bound = pl_usage_bound_of(report);
     double log[PL_USAGE_TARGETS];
     for (int i = 0; i < PL_USAGE_TARGETS; i++) {
-        pl_status status = learnt(&log[i], parts[i], signals, err);
+        pl_status status = learnt(&log[i], parts[i], walk->signals, err);
         if (status != PL_OK) return status;
     }
     report->step_ms.value *= exp2(log[PL_USAGE_STEP]);

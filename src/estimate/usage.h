@@ -7,14 +7,24 @@
 #include "estimate/estimator.h"
 #include "estimate/weights.h"
 
-/* Fills the report's compute, times and counters by the walk alone, and keeps its signals. false:
- * out of memory. */
-bool pl_usage_fill(pl_report *report, const pl_subject *subject, const pl_tape *tape);
+enum { PL_USAGE_SIGNALS = 43 };
+extern const char *const pl_usage_signal_names[PL_USAGE_SIGNALS];
+
+/* What the walk of a step says of it in numbers, for corrections. */
+typedef struct pl_walk {
+    bool known; /* false: the tape has no records of a step */
+    float signals[PL_USAGE_SIGNALS];
+} pl_walk;
+
+/* Fills the report's compute, times and counters by the walk alone, and its signals. false: out of
+ * memory. */
+bool pl_usage_fill(pl_report *report, pl_walk *walk, const pl_subject *subject,
+                   const pl_tape *tape);
 
 /* Corrects step time and counters, and gives them intervals. Where the weights have no such parts,
  * or the card was not measured, the walk's figures stay and the intervals are wide. */
-pl_status pl_usage_correct(pl_report *report, const pl_subject *subject, const pl_weights *weights,
-                           pl_error *err);
+pl_status pl_usage_correct(pl_report *report, const pl_walk *walk, const pl_subject *subject,
+                           const pl_weights *weights, pl_error *err);
 
 /* ---- what is learnt ---- */
 
@@ -43,9 +53,6 @@ pl_usage_bound pl_usage_bound_of(const pl_report *report);
  * points. */
 enum { PL_USAGE_BELOW = 0, PL_USAGE_ABOVE = PL_BOUNDS };
 #define PL_USAGE_COVERAGE 0.9
-
-enum { PL_USAGE_SIGNALS = 43 };
-extern const char *const pl_usage_signal_names[PL_USAGE_SIGNALS];
 
 /* A counter's share as ratios are taken of it: percent, not less than a trace. */
 double pl_usage_share(double percent);

@@ -22,7 +22,8 @@ typedef struct changer {
     int32_t layer_count;
     int32_t *map;        /* [tensor_count] old tensor to new */
     int32_t *adapter_of; /* [tensor_count] the layer whose adapters stand behind it, -1 */
-    bool failed;         /* out of memory */
+    bool failed;         /* out of memory, or: */
+    bool too_large;      /* sizes that no tensor has */
 } changer;
 
 /* ---- tensors ---- */
@@ -47,9 +48,9 @@ static int32_t add_tensor(changer *c, const pl_tensor *model, const char *name, 
     for (int i = dims; i-- > 0;) {
         room[i] = sizes[i];
         room[dims + i] = step;
-        if (!pl_mul_i64(step, sizes[i] > 0 ? sizes[i] : 1, &step)) c->failed = true;
+        if (!pl_mul_i64(step, sizes[i] > 0 ? sizes[i] : 1, &step)) c->failed = c->too_large = true;
     }
-    if (!pl_tensor_fits(t)) c->failed = true;
+    if (!pl_tensor_fits(t)) c->failed = c->too_large = true;
     return c->to.tensor_count++;
 }
 
@@ -422,16 +423,18 @@ pl_status pl_adapters_add(pl_graph *graph, pl_linear_layers *layers, const pl_fi
                     .layers = layers->of,
                     .layer_count = layers->count};
     changer *c = &made;
-    if (!make_room(c)) return pl_fail(err, PL_MISSING, graph->name, -1, "out of memory");
+    if (!make_room(c)) return pl_budget_fail(err, pl_arena_budget(graph->arena), graph->name);
     copy_tensors(c);
     if (!c->failed) copy_nodes(c);
     int32_t *inputs = mapped(c, graph->inputs, graph->input_count),
             *outputs = mapped(c, graph->outputs, graph->output_count);
     int32_t(*mutations)[2] =
         pl_arena_array(c->arena, (size_t)graph->mutation_count + 1, sizeof *mutations);
+    if (c->too_large)
+        return pl_fail(err, PL_USAGE, "train", -1, "adapters too large: rank %lld",
+                       (long long)c->how->rank);
     if (c->failed || !mutations)
-        return pl_fail(err, PL_MISSING, graph->name, -1,
-                       "out of memory, or adapters too large: rank %lld", (long long)c->how->rank);
+        return pl_budget_fail(err, pl_arena_budget(graph->arena), graph->name);
     for (int32_t i = 0; i < graph->mutation_count; i++)
         for (int k = 0; k < 2; k++) mutations[i][k] = c->map[graph->mutations[i][k]];
     c->to.inputs = inputs;

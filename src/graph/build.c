@@ -73,8 +73,9 @@ bool pl_build_failed(const pl_builder *b) {
     return b->failure.code != PL_OK;
 }
 
-static bool no_memory(pl_builder *b) {
-    pl_build_fail(b, PL_MISSING, b->graph->name, "out of memory, or past the limit set for it");
+bool pl_build_no_memory(pl_builder *b) {
+    if (!pl_build_failed(b))
+        pl_budget_fail(&b->failure, pl_arena_budget(b->scratch), b->graph->name);
     return false;
 }
 
@@ -87,7 +88,7 @@ const char *pl_build_text(pl_builder *b, const char *format, ...) {
     if (length < 0) length = 0;
     if ((size_t)length >= sizeof text) length = sizeof text - 1;
     const char *copy = pl_arena_string(b->graph->arena, text, (size_t)length);
-    if (!copy) no_memory(b);
+    if (!copy) pl_build_no_memory(b);
     return copy ? copy : "";
 }
 
@@ -96,15 +97,15 @@ const char *pl_build_text(pl_builder *b, const char *format, ...) {
     ((count) < (room) || grow((b), (void **)&(array), &(room), (count) + 1, sizeof *(array)))
 static bool grow(pl_builder *b, void **array, size_t *room, size_t need, size_t size) {
     void *moved = pl_arena_grow(b->scratch, *array, room, need, size);
-    if (!moved) return no_memory(b);
+    if (!moved) return pl_build_no_memory(b);
     *array = moved;
     return true;
 }
 
 /* ---- opening ---- */
 
-pl_builder *pl_builder_open(const char *name, size_t memory_limit) {
-    pl_arena *scratch = pl_arena_new(memory_limit), *arena = pl_arena_new(memory_limit);
+pl_builder *pl_builder_open(const char *name, pl_budget *budget) {
+    pl_arena *scratch = pl_arena_new(budget), *arena = pl_arena_new(budget);
     pl_builder *b = scratch ? pl_arena_alloc(scratch, sizeof *b) : NULL;
     pl_graph *graph = arena ? pl_arena_alloc(arena, sizeof *graph) : NULL;
     if (graph) graph->name = pl_arena_string(arena, name, strlen(name));
@@ -168,7 +169,7 @@ static size_t slot_of(const pl_builder *b, uint32_t hash, int32_t parent, const 
 static bool grow_slots(pl_builder *b) {
     size_t count = b->slot_count ? b->slot_count * 2 : 256;
     int32_t *slots = pl_arena_array(b->scratch, count, sizeof *slots);
-    if (!slots) return no_memory(b);
+    if (!slots) return pl_build_no_memory(b);
     b->slots = slots;
     b->slot_count = count;
     for (size_t i = 1; i < b->component_count; i++) {
@@ -192,7 +193,7 @@ static int32_t child_of(pl_builder *b, int32_t parent, const char *name, size_t 
     if (!GROW(b, b->components, b->component_count, b->component_room)) return -1;
     const char *copy = pl_arena_string(b->graph->arena, name, length);
     if (!copy) {
-        no_memory(b);
+        pl_build_no_memory(b);
         return -1;
     }
     int32_t made = (int32_t)b->component_count++;
@@ -239,7 +240,7 @@ static const char *path_of(pl_builder *b, int32_t at) {
     }
     char *path = pl_arena_alloc(b->graph->arena, length);
     if (!path) {
-        no_memory(b);
+        pl_build_no_memory(b);
         return "";
     }
     size_t end = length - 1;
@@ -269,7 +270,7 @@ void pl_module_enter(pl_builder *b, const char *name, const char *type) {
     const char *path = path_of(b, at);
     const char *type_copy = pl_arena_string(b->graph->arena, type, strlen(type));
     if (!type_copy) {
-        no_memory(b);
+        pl_build_no_memory(b);
         return;
     }
     int32_t module = (int32_t)b->module_count++;
@@ -314,7 +315,7 @@ static int32_t new_tensor(pl_builder *b, const char *name, pl_dtype dtype, pl_ro
     if (!GROW(b, b->tensors, b->tensor_count, b->tensor_room)) return PL_NONE;
     int64_t *numbers = pl_arena_array(b->graph->arena, (size_t)dims * 2 + 1, sizeof *numbers);
     if (!numbers) {
-        no_memory(b);
+        pl_build_no_memory(b);
         return PL_NONE;
     }
     pl_tensor t = {.name = name,
@@ -438,7 +439,7 @@ static void end_call(pl_builder *b) {
     node->args = pl_arena_array(b->graph->arena, b->arg_count + 1, sizeof *node->args);
     node->outputs = pl_arena_array(b->graph->arena, b->result_count + 1, sizeof *node->outputs);
     if (!node->args || !node->outputs) {
-        no_memory(b);
+        pl_build_no_memory(b);
         return;
     }
     if (b->arg_count) memcpy(node->args, b->args, b->arg_count * sizeof *b->args);
@@ -452,6 +453,10 @@ void pl_call(pl_builder *b, const char *target) {
     if (pl_build_failed(b)) return;
     if (b->node_count >= MAX_OPERATORS) {
         pl_build_fail(b, PL_INPUT, target, "more than %d operators", MAX_OPERATORS);
+        return;
+    }
+    if (!pl_budget_operators(pl_arena_budget(b->scratch), (int64_t)b->node_count + 1)) {
+        pl_build_no_memory(b);
         return;
     }
     if (!GROW(b, b->nodes, b->node_count, b->node_room)) return;
@@ -484,7 +489,7 @@ void pl_call_tensors(pl_builder *b, const char *name, int count, const int32_t *
     if (!arg) return;
     arg->list = pl_arena_array(b->graph->arena, (size_t)count + 1, sizeof *arg->list);
     if (!arg->list) {
-        no_memory(b);
+        pl_build_no_memory(b);
         return;
     }
     if (count > 0) memcpy(arg->list, tensors, (size_t)count * sizeof *tensors);
@@ -501,7 +506,7 @@ void pl_call_ints(pl_builder *b, const char *name, int count, const int64_t *val
     if (!arg) return;
     arg->ints = pl_arena_array(b->graph->arena, (size_t)count + 1, sizeof *arg->ints);
     if (!arg->ints) {
-        no_memory(b);
+        pl_build_no_memory(b);
         return;
     }
     if (count > 0) memcpy(arg->ints, values, (size_t)count * sizeof *values);
@@ -584,7 +589,7 @@ static void renumber(int32_t *id, const int32_t *place) {
 static void *copied(pl_builder *b, const void *from, size_t count, size_t size) {
     void *to = pl_arena_array(b->graph->arena, count + 1, size);
     if (!to)
-        no_memory(b);
+        pl_build_no_memory(b);
     else if (count)
         memcpy(to, from, count * size);
     return to;
@@ -596,7 +601,7 @@ static void put_in_order(pl_builder *b) {
     int32_t *place = pl_arena_array(b->scratch, b->tensor_count + 1, sizeof *place), next = 0;
     g->tensors = pl_arena_array(g->arena, b->tensor_count + 1, sizeof *g->tensors);
     if (!place || !g->tensors) {
-        no_memory(b);
+        pl_build_no_memory(b);
         return;
     }
     for (size_t i = 0; i < b->tensor_count; i++) place[i] = -1;

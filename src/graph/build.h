@@ -27,13 +27,14 @@ enum { PL_NONE = -1 };
         __VA_ARGS__                                                                                \
     }
 
-/* name: of the graph. memory_limit: bytes it may take. NULL: out of memory. */
-pl_builder *pl_builder_open(const char *name, size_t memory_limit);
+/* name: of the graph. budget: what it may take. NULL: out of memory. */
+pl_builder *pl_builder_open(const char *name, pl_budget *budget);
 /* The graph (to be closed with pl_graph_close), or the first failure; b is closed either way. */
 pl_status pl_builder_finish(pl_builder **b, pl_graph **out, pl_error *err);
 void pl_builder_close(pl_builder **b);
 
 /* Keeps the first failure. where: a key, an operator, a file; message as printf. */
+bool pl_build_no_memory(pl_builder *b); /* false: memory or the budget is out */
 void pl_build_fail(pl_builder *b, pl_status code, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 bool pl_build_failed(const pl_builder *b);

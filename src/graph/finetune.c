@@ -101,7 +101,7 @@ static pl_status choose_trained(pl_graph *graph, const pl_finetune *how, pl_erro
     }
     pl_tensor *tensors =
         pl_arena_array(graph->arena, (size_t)graph->tensor_count + 1, sizeof *tensors);
-    if (!tensors) return pl_fail(err, PL_MISSING, graph->name, -1, "out of memory");
+    if (!tensors) return pl_budget_fail(err, pl_arena_budget(graph->arena), graph->name);
     memcpy(tensors, graph->tensors, (size_t)graph->tensor_count * sizeof *tensors);
     train_tensors(graph, tensors, path, length);
     graph->tensors = tensors;
@@ -113,7 +113,7 @@ pl_status pl_graph_finetune(pl_graph *graph, const pl_finetune *how, pl_error *e
     pl_status status = PL_OK;
     bool adapts = how->kind == PL_FINETUNE_LORA || how->kind == PL_FINETUNE_QLORA;
     if (adapts && !pl_linear_find(&layers, graph, graph->arena))
-        return pl_fail(err, PL_MISSING, graph->name, -1, "out of memory");
+        return pl_budget_fail(err, pl_arena_budget(graph->arena), graph->name);
     if (adapts) status = pl_linear_adapt(&layers, how->modules, err);
     if (status == PL_OK && how->kind == PL_FINETUNE_QLORA)
         status = pl_linear_pack(&layers, graph->arena, err);

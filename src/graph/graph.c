@@ -189,29 +189,29 @@ static pl_status bind_sizes(binder *b, const int64_t *symbols, pl_error *err) {
     const pl_graph *from = b->from;
     pl_graph *to = b->to;
     to->tensors = pl_arena_array(to->arena, (size_t)from->tensor_count, sizeof *to->tensors);
-    if (!to->tensors) return pl_fail(err, PL_MISSING, from->name, -1, "out of memory");
+    if (!to->tensors) return pl_budget_fail(err, pl_arena_budget(to->arena), from->name);
     memcpy(to->tensors, from->tensors, (size_t)from->tensor_count * sizeof *to->tensors);
     for (int32_t i = 0; i < to->tensor_count; i++) {
         pl_tensor *t = &to->tensors[i];
         if (!t->size_expr && !t->stride_expr && !t->offset_expr) continue;
-        if (!bind_tensor(b, t)) return pl_fail(err, PL_MISSING, from->name, -1, "out of memory");
+        if (!bind_tensor(b, t)) return pl_budget_fail(err, pl_arena_budget(to->arena), from->name);
         if (!pl_tensor_fits(t)) return blame(b, &from->tensors[i], symbols, err);
     }
     for (int32_t i = 0; i < from->node_count; i++) {
         if (!is_symbolic(&from->nodes[i])) continue;
         if (to->nodes == from->nodes) {
             to->nodes = pl_arena_array(to->arena, (size_t)from->node_count, sizeof *to->nodes);
-            if (!to->nodes) return pl_fail(err, PL_MISSING, from->name, -1, "out of memory");
+            if (!to->nodes) return pl_budget_fail(err, pl_arena_budget(to->arena), from->name);
             memcpy(to->nodes, from->nodes, (size_t)from->node_count * sizeof *to->nodes);
         }
         if (!bind_node(b, &to->nodes[i]))
-            return pl_fail(err, PL_MISSING, from->name, -1, "out of memory");
+            return pl_budget_fail(err, pl_arena_budget(to->arena), from->name);
     }
     return PL_OK;
 }
 
 pl_status pl_graph_bind(pl_graph **out, const pl_graph *graph, const int64_t *values,
-                        pl_error *err) {
+                        pl_budget *budget, pl_error *err) {
     *out = NULL;
     for (int32_t i = 0; i < graph->symbol_count; i++) {
         const pl_symbol *s = &graph->symbols[i];
@@ -225,14 +225,14 @@ pl_status pl_graph_bind(pl_graph **out, const pl_graph *graph, const int64_t *va
                        *s->role ? " " : "", s->name, (long long)values[i], (long long)s->least,
                        (long long)s->most);
     }
-    pl_arena *arena = pl_arena_new(0);
+    pl_arena *arena = pl_arena_new(budget);
     pl_graph *to = arena ? pl_arena_alloc(arena, sizeof *to) : NULL;
     int64_t *value = to ? pl_arena_array(arena, (size_t)graph->expr_count, sizeof *value) : NULL;
     pl_symbol *symbols =
         value ? pl_arena_array(arena, (size_t)graph->symbol_count, sizeof *symbols) : NULL;
     if (!symbols) {
         pl_arena_free(&arena);
-        return pl_fail(err, PL_MISSING, graph->name, -1, "out of memory");
+        return pl_budget_fail(err, budget, graph->name);
     }
     *to = *graph;
     to->arena = arena;

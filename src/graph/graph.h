@@ -185,7 +185,7 @@ bool pl_tensor_fits(const pl_tensor *tensor);
  * pl_graph_close. Fails with PL_USAGE where a value is out of range or an expression cannot be
  * evaluated. */
 pl_status pl_graph_bind(pl_graph **out, const pl_graph *graph, const int64_t *values,
-                        pl_error *err);
+                        pl_budget *budget, pl_error *err);
 void pl_graph_close(pl_graph **graph);
 
 #endif

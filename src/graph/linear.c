@@ -310,7 +310,7 @@ static void count_uses(const pl_graph *g, int32_t *uses) {
 pl_status pl_linear_pack(pl_linear_layers *c, pl_arena *arena, pl_error *err) {
     const pl_graph *g = c->graph;
     int32_t *uses = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *uses);
-    if (!uses) return pl_fail(err, PL_MISSING, g->name, -1, "out of memory");
+    if (!uses) return pl_budget_fail(err, pl_arena_budget(arena), g->name);
     count_uses(g, uses);
     for (int32_t i = 0; i < c->count; i++) uses[c->of[i].weight]--;
     int32_t last = g->tensor_count - 1, packed = 0, left = 0;

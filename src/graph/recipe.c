@@ -5,16 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_WARNINGS = 16 };
-
-pl_recipe *pl_recipe_open(const char *name, size_t memory_limit) {
-    pl_arena *arena = pl_arena_new(memory_limit);
+pl_recipe *pl_recipe_open(const char *name, pl_budget *budget) {
+    pl_arena *arena = pl_arena_new(budget);
     pl_recipe *r = arena ? pl_arena_alloc(arena, sizeof *r) : NULL;
-    if (r) {
-        r->name = pl_arena_string(arena, name, strlen(name));
-        r->warnings = pl_arena_array(arena, MAX_WARNINGS, sizeof *r->warnings);
-    }
-    if (!r || !r->name || !r->warnings) {
+    if (r) r->name = pl_arena_string(arena, name, strlen(name));
+    if (!r || !r->name) {
         pl_arena_free(&arena);
         return NULL;
     }
@@ -27,15 +22,18 @@ pl_recipe *pl_recipe_open(const char *name, size_t memory_limit) {
 }
 
 bool pl_recipe_warn(pl_recipe *recipe, const char *format, ...) {
-    if (recipe->warning_count >= MAX_WARNINGS) return true; /* enough has been said */
     char text[400];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     const char *copy = pl_arena_string(recipe->arena, text, strlen(text));
-    if (copy) recipe->warnings[recipe->warning_count++] = copy;
-    return copy != NULL;
+    const char **grown = pl_arena_grow(recipe->arena, recipe->warnings, &recipe->warning_room,
+                                       recipe->warning_count + 1, sizeof *grown);
+    if (!copy || !grown) return false;
+    recipe->warnings = grown;
+    grown[recipe->warning_count++] = copy;
+    return true;
 }
 
 void pl_recipe_close(pl_recipe **recipe) {

@@ -17,16 +17,16 @@ struct pl_recipe {
     bool batch_assumed, seq_assumed; /* the file does not say: the caller is told */
     pl_dtype dtype;                  /* of the weights, where the file says; else float32 */
     const char **warnings;           /* of reading: told with every estimate */
-    size_t warning_count;
+    size_t warning_count, warning_room;
     bool guessed; /* a family taken for another, a shape assumed: the interval is wider */
     const void *description; /* the importer's */
     /* Builds for one batch and sequence; the graph has its own arena and does not need the recipe.
      */
-    pl_status (*build)(const pl_recipe *recipe, int64_t batch, int64_t seq, size_t memory_limit,
+    pl_status (*build)(const pl_recipe *recipe, int64_t batch, int64_t seq, pl_budget *budget,
                        pl_graph **out, pl_error *err);
 };
 
-pl_recipe *pl_recipe_open(const char *name, size_t memory_limit); /* NULL: out of memory */
+pl_recipe *pl_recipe_open(const char *name, pl_budget *budget); /* NULL: out of memory */
 /* printf; false: out of memory. */
 bool pl_recipe_warn(pl_recipe *recipe, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

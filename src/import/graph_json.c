@@ -536,20 +536,19 @@ static bool check(reader *r) {
 }
 
 pl_status pl_import_graph_json(pl_graph **out, const char *bytes, size_t size, const char *name,
-                               const pl_model_settings *settings, pl_error *err) {
+                               const pl_reading *reading, pl_error *err) {
     *out = NULL;
-    pl_model_settings usual = {.memory_limit = (size_t)4 << 30, .depth_limit = 512};
-    if (!settings) settings = &usual;
-    pl_arena *arena = pl_arena_new(settings->memory_limit);
+    const pl_reading how = pl_reading_of(reading);
+    pl_arena *arena = pl_arena_new(how.budget);
     reader r = {.arena = arena, .version = -1};
     pl_graph *g = r.graph = arena ? pl_arena_alloc(arena, sizeof *g) : NULL;
     if (!g) {
         pl_arena_free(&arena);
-        return pl_fail(err, PL_MISSING, name, -1, "out of memory");
+        return pl_budget_fail(err, how.budget, name);
     }
     g->arena = arena;
     g->name = g->torch_version = "";
-    pl_json_open(&r.json, bytes, size, settings->depth_limit);
+    pl_json_open(&r.json, bytes, size, how.depth_limit);
     bool good = pl_names_open(&r.names, arena, 16) && read_all(&r) && note_open(&r);
     if (good) {
         g->tensors = kept(&r, &r.tensors, sizeof *g->tensors);
@@ -574,7 +573,7 @@ pl_status pl_import_graph_json(pl_graph **out, const char *bytes, size_t size, c
     }
     pl_status status = PL_OK;
     if (r.no_memory || !r.names.slots)
-        status = pl_fail(err, PL_MISSING, name, -1, "out of memory, or past the limit set for it");
+        status = pl_budget_fail(err, how.budget, name);
     else if (r.json.failure)
         status = pl_fail(err, PL_INPUT, name, r.json.failure_at, "expected %s", r.json.failure);
     else if (!good)

@@ -11,13 +11,14 @@
 
 #include "core/text.h"
 #include "graph/graph.h"
+#include "import/reading.h"
 
 /* Appends the graph's text; memory gone shows in text->failed. */
 void pl_graph_json_write(pl_text *text, const pl_graph *graph);
 
 /* As the other readers: bytes are not needed after the call; on failure *out is NULL. */
 pl_status pl_import_graph_json(pl_graph **out, const char *bytes, size_t size, const char *name,
-                               const pl_model_settings *settings, pl_error *err);
+                               const pl_reading *reading, pl_error *err);
 
 /* "float32" as PyTorch writes types; NULL, and PL_DT_UNKNOWN: no such. */
 const char *pl_dtype_name(pl_dtype dtype);

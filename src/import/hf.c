@@ -261,7 +261,7 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
     const char *inner = pl_config_text(config, "text_config.model_type");
     if (!pl_config_has(config, "hidden_size") && pl_config_has(config, "text_config.hidden_size")) {
         if (!pl_config_promote(config, recipe->arena, "text_config"))
-            return pl_fail(err, PL_MISSING, d->file, -1, "out of memory");
+            return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
         pl_recipe_warn(recipe,
                        "%.40s has a text model and others: the text model%s%.40s alone is built",
                        type ? type : "the file", inner ? " " : "", inner ? inner : "");
@@ -362,14 +362,14 @@ static const char *name_model(const pl_config *c, const char *file, char *room, 
 
 /* ---- building ---- */
 
-static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size_t memory_limit,
+static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, pl_budget *budget,
                        pl_graph **out, pl_error *err) {
     const description *d = recipe->description;
     *out = NULL;
     if (batch < 1 || (seq < 1 && !d->family->no_seq))
         return pl_fail(err, PL_USAGE, batch < 1 ? "batch" : "seq", -1, "expected at least 1");
-    pl_builder *b = pl_builder_open(recipe->name, memory_limit);
-    if (!b) return pl_fail(err, PL_MISSING, d->file, -1, "out of memory");
+    pl_builder *b = pl_builder_open(recipe->name, budget);
+    if (!b) return pl_budget_fail(err, budget, d->file);
     pl_hf m = {.b = b,
                .config = d->config,
                .family = d->family,
@@ -389,12 +389,12 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
 }
 
 static pl_status describe(pl_recipe *recipe, const char *bytes, size_t size, const char *file,
-                          const pl_model_settings *settings, pl_error *err) {
+                          const pl_reading *reading, pl_error *err) {
     description *d = pl_arena_alloc(recipe->arena, sizeof *d);
     pl_config *config = NULL;
-    if (!d) return pl_fail(err, PL_MISSING, file, -1, "out of memory");
+    if (!d) return pl_budget_fail(err, pl_arena_budget(recipe->arena), file);
     d->file = pl_arena_string(recipe->arena, file, strlen(file));
-    if (!d->file) return pl_fail(err, PL_MISSING, file, -1, "out of memory");
+    if (!d->file) return pl_budget_fail(err, pl_arena_budget(recipe->arena), file);
     pl_status status = pl_config_read(&config, recipe->arena, bytes, size, d->file, err);
     if (status == PL_OK) status = choose_family(d, config, recipe, err);
     if (status != PL_OK) return status;
@@ -402,10 +402,10 @@ static pl_status describe(pl_recipe *recipe, const char *bytes, size_t size, con
     char room[256];
     name_model(config, file, room, sizeof room);
     recipe->name = pl_arena_string(recipe->arena, room, strlen(room));
-    if (!recipe->name) return pl_fail(err, PL_MISSING, file, -1, "out of memory");
-    status = choose_task(d, recipe, settings ? settings->task : NULL, err);
+    if (!recipe->name) return pl_budget_fail(err, pl_arena_budget(recipe->arena), file);
+    status = choose_task(d, recipe, reading ? reading->task : NULL, err);
     if (status == PL_OK)
-        status = choose_attention(d, recipe, settings ? settings->attention : NULL, err);
+        status = choose_attention(d, recipe, reading ? reading->attention : NULL, err);
     if (status != PL_OK) return status;
     recipe->dtype = weights_dtype(config, recipe);
     warn_of_keys(recipe, config);
@@ -417,12 +417,12 @@ static pl_status describe(pl_recipe *recipe, const char *bytes, size_t size, con
 }
 
 pl_status pl_import_hf(pl_recipe **out, const char *bytes, size_t size, const char *name,
-                       const pl_model_settings *settings, pl_error *err) {
+                       const pl_reading *reading, pl_error *err) {
     *out = NULL;
-    size_t limit = settings ? settings->memory_limit : (size_t)4 << 30;
-    pl_recipe *recipe = pl_recipe_open(name, limit);
-    if (!recipe) return pl_fail(err, PL_MISSING, name, -1, "out of memory");
-    pl_status status = describe(recipe, bytes, size, name, settings, err);
+    pl_budget *budget = reading ? reading->budget : NULL;
+    pl_recipe *recipe = pl_recipe_open(name, budget);
+    if (!recipe) return pl_budget_fail(err, budget, name);
+    pl_status status = describe(recipe, bytes, size, name, reading, err);
     if (status == PL_OK)
         *out = recipe;
     else

@@ -5,6 +5,7 @@
 
 #include "graph/aten.h"
 #include "graph/recipe.h"
+#include "import/reading.h"
 
 enum { PL_HF_MAX_LAYERS = 4096 };
 
@@ -138,6 +139,6 @@ int32_t pl_hf_last_token(pl_hf *m, int32_t ids, int64_t pad, int32_t logits);
 int32_t pl_hf_residual_output(pl_hf *m, int32_t x, int32_t residual, double drop, double eps);
 
 pl_status pl_import_hf(pl_recipe **out, const char *bytes, size_t size, const char *name,
-                       const pl_model_settings *settings, pl_error *err);
+                       const pl_reading *reading, pl_error *err);
 
 #endif

@@ -213,12 +213,11 @@ pl_status pl_config_read(pl_config **out, pl_arena *arena, const char *bytes, si
     pl_json_open(&json, bytes, size, MAX_NESTING);
     if (!c || !read_object(c, &json, arena, "", &members) || !pl_json_end(&json)) {
         if (!c || (json.failure && strstr(json.failure, "out of memory")))
-            return pl_fail(err, PL_INPUT, file, c ? json.failure_at : 0,
-                           "out of memory, or past the limit set for it");
+            return pl_budget_fail(err, pl_arena_budget(arena), file);
         return pl_fail(err, PL_INPUT, file, json.failure_at, "expected %s", json.failure);
     }
     if (!index_entries(c, arena))
-        return pl_fail(err, PL_INPUT, file, 0, "out of memory, or past the limit set for it");
+        return pl_budget_fail(err, pl_arena_budget(arena), file);
     *out = c;
     return PL_OK;
 }

@@ -26,31 +26,31 @@ void pl_imported_close(pl_imported *imported) {
 /* ---- JSON objects ---- */
 
 typedef pl_status read_fn(pl_imported *out, const char *text, size_t size, const char *name,
-                          const pl_model_settings *settings, pl_error *err);
+                          const pl_reading *reading, pl_error *err);
 
 static pl_status read_pt2(pl_imported *out, const char *text, size_t size, const char *name,
-                          const pl_model_settings *settings, pl_error *err) {
-    return pl_import_pt2_json(&out->graph, text, size, name, settings, err);
+                          const pl_reading *reading, pl_error *err) {
+    return pl_import_pt2_json(&out->graph, text, size, name, reading, err);
 }
 
 static pl_status read_hf(pl_imported *out, const char *text, size_t size, const char *name,
-                         const pl_model_settings *settings, pl_error *err) {
-    return pl_import_hf(&out->recipe, text, size, name, settings, err);
+                         const pl_reading *reading, pl_error *err) {
+    return pl_import_hf(&out->recipe, text, size, name, reading, err);
 }
 
 static pl_status read_graph(pl_imported *out, const char *text, size_t size, const char *name,
-                            const pl_model_settings *settings, pl_error *err) {
-    return pl_import_graph_json(&out->graph, text, size, name, settings, err);
+                            const pl_reading *reading, pl_error *err) {
+    return pl_import_graph_json(&out->graph, text, size, name, reading, err);
 }
 
 static pl_status read_trace(pl_imported *out, const char *text, size_t size, const char *name,
-                            const pl_model_settings *settings, pl_error *err) {
-    return pl_import_trace(&out->trace, text, size, name, settings, err);
+                            const pl_reading *reading, pl_error *err) {
+    return pl_import_trace(&out->trace, text, size, name, reading, err);
 }
 
 static pl_status read_spec(pl_imported *out, const char *text, size_t size, const char *name,
-                           const pl_model_settings *settings, pl_error *err) {
-    return pl_import_spec(&out->recipe, text, size, name, settings, err);
+                           const pl_reading *reading, pl_error *err) {
+    return pl_import_spec(&out->recipe, text, size, name, reading, err);
 }
 
 /* The first row that has a key of the object holds; of several keys, that of the first row. */
@@ -90,9 +90,9 @@ static const char expected[] =
     "wrote";
 
 pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, const char *name,
-                           const pl_model_settings *settings, pl_error *err) {
+                           const pl_reading *reading, pl_error *err) {
     *out = (pl_imported){0};
-    if (pl_zip_is(bytes, size)) return pl_import_pt2(&out->graph, bytes, size, name, settings, err);
+    if (pl_zip_is(bytes, size)) return pl_import_pt2(&out->graph, bytes, size, name, reading, err);
     const char *text = bytes;
     size_t at = 0;
     while (at < size &&
@@ -102,8 +102,8 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
         return pl_fail(err, PL_INPUT, name, (int64_t)at, "expected a model; the file is empty");
     if (text[at] == '{') {
         read_fn *read = reader_of(text, size);
-        if (read) return read(out, text, size, name, settings, err);
-        if (pl_spec_is(text, size)) return read_spec(out, text, size, name, settings, err);
+        if (read) return read(out, text, size, name, reading, err);
+        if (pl_spec_is(text, size)) return read_spec(out, text, size, name, reading, err);
         pl_json json; /* is it broken, or of no kind that is known? */
         pl_json_open(&json, text, size, PL_JSON_MAX_DEPTH);
         if (pl_json_skip(&json) && pl_json_end(&json))
@@ -112,30 +112,32 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
         return pl_fail(err, PL_INPUT, name, json.failure_at, "expected %s", json.failure);
     }
     if (pl_onnx_is(bytes, size))
-        return pl_import_onnx(&out->recipe, bytes, size, name, settings, err);
+        return pl_import_onnx(&out->recipe, bytes, size, name, reading, err);
     if (pl_summary_is(text, size))
-        return pl_import_summary(&out->summary, text, size, name, settings, err);
-    if (pl_spec_is(text, size)) return read_spec(out, text, size, name, settings, err);
+        return pl_import_summary(&out->summary, text, size, name, reading, err);
+    if (pl_spec_is(text, size)) return read_spec(out, text, size, name, reading, err);
     return pl_fail(err, PL_INPUT, name, (int64_t)at, "%s; this is none of them", expected);
 }
 
-/* What is read whole counts against the limit of the rest. */
+/* What is read whole counts against the budget of the rest. */
 static pl_status import_whole(pl_imported *out, pl_file *file, const char *path,
-                              pl_model_settings settings, pl_error *err) {
-    size_t limit = settings.memory_limit ? settings.memory_limit : SIZE_MAX;
+                              const pl_reading *reading, pl_error *err) {
+    pl_budget *budget = reading->budget;
+    size_t limit = budget && budget->most_bytes ? budget->most_bytes - budget->bytes : SIZE_MAX;
     pl_status status =
-        settings.map && file->plain ? pl_file_map(file, err) : pl_file_load(file, limit, err);
+        reading->map && file->plain ? pl_file_map(file, err) : pl_file_load(file, limit, err);
     if (status != PL_OK) return status;
-    if (settings.memory_limit && !file->mapped) settings.memory_limit -= file->size;
-    return pl_import_memory(out, file->bytes, file->size, path, &settings, err);
+    size_t held = file->mapped ? 0 : file->size;
+    if (!pl_budget_take(budget, held)) return pl_budget_fail(err, budget, path);
+    status = pl_import_memory(out, file->bytes, file->size, path, reading, err);
+    pl_budget_give(budget, held);
+    return status;
 }
 
-pl_status pl_import_file(pl_imported *out, const char *path, const pl_model_settings *settings,
+pl_status pl_import_file(pl_imported *out, const char *path, const pl_reading *reading,
                          pl_error *err) {
     *out = (pl_imported){0};
-    pl_model_settings used;
-    pl_model_settings_default(&used);
-    if (settings) used = *settings;
+    const pl_reading used = pl_reading_of(reading);
     pl_file file;
     unsigned char head[4];
     pl_status status = pl_file_begin(&file, path, err);
@@ -145,7 +147,7 @@ pl_status pl_import_file(pl_imported *out, const char *path, const pl_model_sett
     if (status == PL_OK && pieces && pl_zip_is(head, sizeof head))
         status = pl_import_pt2_file(&out->graph, &file, path, &used, err);
     else if (status == PL_OK)
-        status = import_whole(out, &file, path, used, err);
+        status = import_whole(out, &file, path, &used, err);
     pl_file_close(&file);
     return status;
 }

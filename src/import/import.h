@@ -5,6 +5,7 @@
 #include "graph/recipe.h"
 #include "graph/summary.h"
 #include "graph/trace.h"
+#include "import/reading.h"
 
 /* What a file turned out to hold: one of these, the others NULL. */
 typedef struct pl_imported {
@@ -16,11 +17,11 @@ typedef struct pl_imported {
 
 void pl_imported_close(pl_imported *imported);
 
-/* Both: settings NULL for defaults; on failure *out holds nothing. */
-pl_status pl_import_file(pl_imported *out, const char *path, const pl_model_settings *settings,
+/* Both: reading NULL for the usual; on failure *out holds nothing. */
+pl_status pl_import_file(pl_imported *out, const char *path, const pl_reading *reading,
                          pl_error *err);
 /* bytes are not needed after the call. name: for messages, and the model's name. */
 pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, const char *name,
-                           const pl_model_settings *settings, pl_error *err);
+                           const pl_reading *reading, pl_error *err);
 
 #endif

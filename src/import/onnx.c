@@ -235,7 +235,7 @@ static void emit_node(onnx_build *c, const onnx_plan *p, int32_t i) {
         if (c->g->nodes[k].fx == n->fx) pl_onnx_emit(c, p, k);
 }
 
-static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size_t memory_limit,
+static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, pl_budget *budget,
                        pl_graph **out, pl_error *err) {
     const onnx_plan *p = recipe->description;
     const onnx_graph *g = &p->graph;
@@ -252,8 +252,8 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
             "open)",
             (long long)p->seq);
     onnx_build c = {.g = g};
-    c.scratch = pl_arena_new(memory_limit);
-    c.b = pl_builder_open(recipe->name, memory_limit);
+    c.scratch = pl_arena_new(budget);
+    c.b = pl_builder_open(recipe->name, budget);
     int64_t *params =
         c.scratch ? pl_arena_array(c.scratch, g->param_count + 1, sizeof *params) : NULL;
     if (params) {
@@ -266,7 +266,7 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
     if (!c.b || !c.slots || !c.made || !c.entered || !c.copied || !c.copies) {
         pl_builder_close(&c.b);
         pl_arena_free(&c.scratch);
-        return pl_fail(err, PL_MISSING, g->name, -1, "out of memory, or past the limit set for it");
+        return pl_budget_fail(err, budget, g->name);
     }
     for (size_t i = 0; i < g->param_count; i++)
         params[i] = p->roles[i] == 'b' ? batch : p->roles[i] == 's' ? seq : -1;
@@ -284,8 +284,7 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
         pl_onnx_fold(&c, &g->nodes[at]);
         if (!c.no_memory) emit_node(&c, p, (int32_t)at);
     }
-    if (c.no_memory)
-        pl_build_fail(c.b, PL_MISSING, g->name, "out of memory, or past the limit set for it");
+    if (c.no_memory) pl_build_no_memory(c.b);
     bool failed = pl_build_failed(c.b);
     for (; c.depth > 0; c.depth--) pl_module_leave(c.b);
     for (size_t i = 0; i < g->output_count; i++) {
@@ -389,7 +388,7 @@ static pl_status fill(pl_recipe *r, pl_arena *scratch, const void *bytes, size_t
         ok = warn(r, p);
     }
     if (!ok)
-        return pl_fail(err, PL_MISSING, r->name, -1, "out of memory, or past the limit set for it");
+        return pl_budget_fail(err, pl_arena_budget(scratch), r->name);
     p->graph.names = (pl_names){0}; /* in the scratch arena, and of the file's bytes */
     p->graph.bytes = NULL;
     r->description = p;
@@ -404,17 +403,13 @@ static pl_status fill(pl_recipe *r, pl_arena *scratch, const void *bytes, size_t
 }
 
 pl_status pl_import_onnx(pl_recipe **out, const void *bytes, size_t size, const char *name,
-                         const pl_model_settings *settings, pl_error *err) {
-    pl_model_settings defaults;
+                         const pl_reading *reading, pl_error *err) {
     *out = NULL;
-    if (!settings) {
-        pl_model_settings_default(&defaults);
-        settings = &defaults;
-    }
-    pl_arena *scratch = pl_arena_new(settings->memory_limit);
-    pl_recipe *r = scratch ? pl_recipe_open(name, settings->memory_limit) : NULL;
+    const pl_reading how = pl_reading_of(reading);
+    pl_arena *scratch = pl_arena_new(how.budget);
+    pl_recipe *r = scratch ? pl_recipe_open(name, how.budget) : NULL;
     pl_status status = r ? fill(r, scratch, bytes, size, err)
-                         : pl_fail(err, PL_MISSING, name, -1, "out of memory");
+                         : pl_budget_fail(err, how.budget, name);
     pl_arena_free(&scratch);
     if (status == PL_OK)
         *out = r;

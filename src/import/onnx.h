@@ -11,11 +11,12 @@
 
 #include "core/error.h"
 #include "graph/recipe.h"
+#include "import/reading.h"
 
 /* Whether bytes look like a ModelProto: its fields, and a graph among them. */
 bool pl_onnx_is(const void *bytes, size_t size);
 /* bytes are not kept. name: for messages. On failure *out is NULL. */
 pl_status pl_import_onnx(pl_recipe **out, const void *bytes, size_t size, const char *name,
-                         const pl_model_settings *settings, pl_error *err);
+                         const pl_reading *reading, pl_error *err);
 
 #endif

@@ -29,8 +29,7 @@ static bool fail_at(reader *r, const uint8_t *at, const char *what) {
 
 static bool no_memory(reader *r) {
     if (r->status == PL_OK)
-        r->status = pl_fail(r->err, PL_MISSING, r->g->name, -1,
-                            "out of memory, or past the limit set for it");
+        r->status = pl_budget_fail(r->err, pl_arena_budget(r->g->arena), r->g->name);
     return false;
 }
 

@@ -544,9 +544,9 @@ static pl_graph *finish(reader *r, const char *name) {
 
 /* scratch is freed here. where: the file, or the archive's member. */
 static pl_status import_json(pl_graph **out, const void *bytes, size_t size, const char *name,
-                             const char *where, const pl_model_settings *settings,
+                             const char *where, const pl_reading *reading,
                              pl_arena *scratch, pl_error *err) {
-    pl_arena *arena = pl_arena_new(settings->memory_limit);
+    pl_arena *arena = pl_arena_new(reading->budget);
     reader *r = scratch ? pl_arena_alloc(scratch, sizeof *r) : NULL;
     if (r) r->scratch = scratch;
     if (!arena || !r || !pl_names_open(&r->names, scratch, size / BYTES_A_NAME + 16) ||
@@ -554,9 +554,9 @@ static pl_status import_json(pl_graph **out, const void *bytes, size_t size, con
                      sizeof *r->tensors)) {
         pl_arena_free(&arena);
         pl_arena_free(&scratch);
-        return pl_fail(err, PL_MISSING, where, -1, "out of memory");
+        return pl_budget_fail(err, reading->budget, where);
     }
-    pl_json_open(&r->json, bytes, size, settings->depth_limit);
+    pl_json_open(&r->json, bytes, size, reading->depth_limit);
     r->arena = arena;
     r->schema_major = -1;
     pl_status status = PL_OK;
@@ -565,9 +565,7 @@ static pl_status import_json(pl_graph **out, const void *bytes, size_t size, con
         *out = graph;
     } else {
         if (r->no_memory)
-            status =
-                pl_fail(err, PL_MISSING, where, r->json.failure_at,
-                        "out of memory, or over the limit of %zu bytes", settings->memory_limit);
+            status = pl_budget_fail(err, reading->budget, where);
         else
             status = pl_fail(err, PL_INPUT, where, r->json.failure_at, "%s%s",
                              strncmp(r->json.failure, "expected", 8) ? "expected " : "",
@@ -578,18 +576,11 @@ static pl_status import_json(pl_graph **out, const void *bytes, size_t size, con
     return status;
 }
 
-static pl_model_settings settings_or_default(const pl_model_settings *settings) {
-    if (settings && settings->memory_limit) return *settings;
-    if (settings)
-        return (pl_model_settings){.memory_limit = SIZE_MAX, .depth_limit = settings->depth_limit};
-    return (pl_model_settings){.memory_limit = (size_t)4 << 30, .depth_limit = 512};
-}
-
 pl_status pl_import_pt2_json(pl_graph **out, const void *bytes, size_t size, const char *name,
-                             const pl_model_settings *settings, pl_error *err) {
+                             const pl_reading *reading, pl_error *err) {
     *out = NULL;
-    pl_model_settings s = settings_or_default(settings);
-    return import_json(out, bytes, size, name, name, &s, pl_arena_new(s.memory_limit), err);
+    const pl_reading how = pl_reading_of(reading);
+    return import_json(out, bytes, size, name, name, &how, pl_arena_new(how.budget), err);
 }
 
 static bool ends_with(const pl_zip_member *m, const char *ending) {
@@ -613,7 +604,7 @@ static int member_rank(const pl_zip_member *m) {
 
 /* scratch is freed here, and holds what is read of the archive. */
 static pl_status import_zip(pl_graph **out, pl_zip *zip, const char *name,
-                            const pl_model_settings *settings, pl_arena *scratch, pl_error *err) {
+                            const pl_reading *reading, pl_arena *scratch, pl_error *err) {
     int64_t directory = (int64_t)zip->at;
     pl_zip_member best = {0}, member;
     int best_rank = 0;
@@ -639,35 +630,34 @@ static pl_status import_zip(pl_graph **out, pl_zip *zip, const char *name,
     const void *json;
     size_t json_size;
     if (status == PL_OK)
-        status = pl_zip_read(zip, &best, scratch, settings->memory_limit, where, &json, &json_size,
-                             err);
+        status = pl_zip_read(zip, &best, scratch, where, &json, &json_size, err);
     if (status == PL_OK)
-        return import_json(out, json, json_size, name, where, settings, scratch, err);
+        return import_json(out, json, json_size, name, where, reading, scratch, err);
     pl_arena_free(&scratch);
     return status;
 }
 
 static pl_status open_and_import(pl_graph **out, const void *bytes, size_t size,
                                  const pl_file *file, const char *name,
-                                 const pl_model_settings *settings, pl_error *err) {
+                                 const pl_reading *reading, pl_error *err) {
     *out = NULL;
-    pl_model_settings s = settings_or_default(settings);
-    pl_arena *scratch = pl_arena_new(s.memory_limit);
-    if (!scratch) return pl_fail(err, PL_MISSING, name, -1, "out of memory");
+    const pl_reading how = pl_reading_of(reading);
+    pl_arena *scratch = pl_arena_new(how.budget);
+    if (!scratch) return pl_budget_fail(err, how.budget, name);
     pl_zip zip;
     pl_status status = file ? pl_zip_open_file(&zip, file, scratch, name, err)
                             : pl_zip_open(&zip, bytes, size, name, err);
-    if (status == PL_OK) return import_zip(out, &zip, name, &s, scratch, err);
+    if (status == PL_OK) return import_zip(out, &zip, name, &how, scratch, err);
     pl_arena_free(&scratch);
     return status;
 }
 
 pl_status pl_import_pt2(pl_graph **out, const void *bytes, size_t size, const char *name,
-                        const pl_model_settings *settings, pl_error *err) {
-    return open_and_import(out, bytes, size, NULL, name, settings, err);
+                        const pl_reading *reading, pl_error *err) {
+    return open_and_import(out, bytes, size, NULL, name, reading, err);
 }
 
 pl_status pl_import_pt2_file(pl_graph **out, const pl_file *file, const char *name,
-                             const pl_model_settings *settings, pl_error *err) {
-    return open_and_import(out, NULL, 0, file, name, settings, err);
+                             const pl_reading *reading, pl_error *err) {
+    return open_and_import(out, NULL, 0, file, name, reading, err);
 }

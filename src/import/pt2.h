@@ -9,16 +9,17 @@
 
 #include "core/file.h"
 #include "graph/graph.h"
+#include "import/reading.h"
 
 /* bytes: an archive; not needed after the call. name: the file, for messages; the graph's name is
- * its last part without the ending. settings: NULL for defaults. On failure *out is NULL. */
+ * its last part without the ending. reading: NULL for the usual. On failure *out is NULL. */
 pl_status pl_import_pt2(pl_graph **out, const void *bytes, size_t size, const char *name,
-                        const pl_model_settings *settings, pl_error *err);
+                        const pl_reading *reading, pl_error *err);
 /* The same of a plain file, of which the directory and the model alone are read. */
 pl_status pl_import_pt2_file(pl_graph **out, const pl_file *file, const char *name,
-                             const pl_model_settings *settings, pl_error *err);
+                             const pl_reading *reading, pl_error *err);
 /* The same for a model.json alone. */
 pl_status pl_import_pt2_json(pl_graph **out, const void *bytes, size_t size, const char *name,
-                             const pl_model_settings *settings, pl_error *err);
+                             const pl_reading *reading, pl_error *err);
 
 #endif

@@ -196,7 +196,7 @@ static void build_model(pl_sketch *s, const pl_yaml *root) {
     pl_build_output(s->b, out);
 }
 
-static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size_t memory_limit,
+static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, pl_budget *budget,
                        pl_graph **out, pl_error *err) {
     const description *d = recipe->description;
     *out = NULL;
@@ -204,13 +204,13 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, size
     if (!err) err = &local;
     if (batch < 1 || (recipe->seq != PL_UNKNOWN && seq < 1))
         return pl_fail(err, PL_USAGE, batch < 1 ? "batch" : "seq", -1, "expected at least 1");
-    pl_sketch s = {.b = pl_builder_open(recipe->name, memory_limit),
+    pl_sketch s = {.b = pl_builder_open(recipe->name, budget),
                    .file = d->file,
                    .batch = batch,
                    .seq = seq,
                    .at = d->root,
                    .position = -1};
-    if (!s.b) return pl_fail(err, PL_MISSING, d->file, -1, "out of memory");
+    if (!s.b) return pl_budget_fail(err, budget, d->file);
     build_model(&s, d->root);
     pl_status status = pl_builder_finish(&s.b, out, err);
     if (status == PL_INPUT && s.position < 0) { /* an operator's complaint: say where */
@@ -262,20 +262,20 @@ static const char *short_name(pl_arena *arena, const char *path) {
 }
 
 pl_status pl_import_spec(pl_recipe **out, const char *bytes, size_t size, const char *name,
-                         const pl_model_settings *settings, pl_error *err) {
+                         const pl_reading *reading, pl_error *err) {
     *out = NULL;
-    size_t limit = settings ? settings->memory_limit : (size_t)4 << 30;
-    pl_recipe *r = pl_recipe_open(name, limit);
+    const pl_reading how = pl_reading_of(reading);
+    pl_recipe *r = pl_recipe_open(name, how.budget);
     description *d = r ? pl_arena_alloc(r->arena, sizeof *d) : NULL;
     if (d) d->file = pl_arena_string(r->arena, name, strlen(name));
     const char *own = d && d->file ? short_name(r->arena, name) : NULL;
     if (!own) {
         pl_recipe_close(&r);
-        return pl_fail(err, PL_MISSING, name, -1, "out of memory");
+        return pl_budget_fail(err, how.budget, name);
     }
     r->name = own;
     pl_status status = pl_yaml_read(&d->root, bytes, size, d->file,
-                                    settings ? settings->depth_limit : 512, r->arena, err);
+                                    how.depth_limit, r->arena, err);
     if (status == PL_OK && d->root->kind != PL_YAML_MAP)
         status = pl_fail(err, PL_INPUT, d->file, d->root->position,
                          "line %d: expected `kind:` or `layers:` at the top", d->root->line);
@@ -286,7 +286,7 @@ pl_status pl_import_spec(pl_recipe **out, const char *bytes, size_t size, const 
         r->description = d;
         r->build = build;
         pl_graph *graph = NULL;
-        status = build(r, r->batch, r->seq, limit, &graph, err);
+        status = build(r, r->batch, r->seq, how.budget, &graph, err);
         pl_graph_close(&graph);
     }
     if (status != PL_OK)
@@ -333,7 +333,8 @@ static bool block_is(const char *at, const char *end) {
 /* Keys of YAML's flow style, `{kind: mlp, ...}`: unquoted, so not JSON. */
 static bool flow_is(const char *bytes, size_t size) {
     if (size > 1 << 20) return false;
-    pl_arena *arena = pl_arena_new((size_t)256 << 20);
+    pl_budget own = {.most_bytes = (size_t)256 << 20};
+    pl_arena *arena = pl_arena_new(&own);
     const pl_yaml *root = NULL;
     int found = 0;
     if (arena && pl_yaml_read(&root, bytes, size, "", PL_YAML_MAX_DEPTH, arena, NULL) == PL_OK)

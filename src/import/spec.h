@@ -6,11 +6,12 @@
 #define PL_IMPORT_SPEC_H
 
 #include "graph/recipe.h"
+#include "import/reading.h"
 
-/* settings: NULL for defaults. Built once for the batch and sequence of the file, so that whatever
+/* reading: NULL for the usual. Built once for the batch and sequence of the file, so that whatever
  * is wrong with it is told here, with its line. On failure *out is NULL. */
 pl_status pl_import_spec(pl_recipe **out, const char *bytes, size_t size, const char *name,
-                         const pl_model_settings *settings, pl_error *err);
+                         const pl_reading *reading, pl_error *err);
 
 /* Whether a text is meant as one: has `kind` or `layers` among its top-level keys, and none that a
  * Hugging Face config or an exported model.json has. */

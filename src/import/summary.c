@@ -215,11 +215,11 @@ static pl_status add_layer(reader *r, const char *type, int64_t activations, int
     if (r->count >= r->room) {
         pl_summary_layer *moved =
             pl_arena_grow(r->arena, r->layers, &r->room, r->count + 1, sizeof *r->layers);
-        if (!moved) return pl_fail(r->err, PL_MISSING, r->name, -1, "out of memory");
+        if (!moved) return pl_budget_fail(r->err, pl_arena_budget(r->arena), r->name);
         r->layers = moved;
     }
     const char *copy = pl_arena_string(r->arena, type, strlen(type));
-    if (!copy) return pl_fail(r->err, PL_MISSING, r->name, -1, "out of memory");
+    if (!copy) return pl_budget_fail(r->err, pl_arena_budget(r->arena), r->name);
     r->layers[r->count++] = (pl_summary_layer){copy, activations, parameters};
     return PL_OK;
 }
@@ -341,19 +341,19 @@ static const char *short_name(pl_arena *arena, const char *path) {
 }
 
 pl_status pl_import_summary(pl_summary **out, const char *bytes, size_t size, const char *name,
-                            const pl_model_settings *settings, pl_error *err) {
+                            const pl_reading *reading, pl_error *err) {
     *out = NULL;
     if (size > MAX_BYTES)
         return pl_fail(err, PL_INPUT, name, 0, "a text of %zu bytes; the most is %d", size,
                        MAX_BYTES);
     const char *zero = size ? memchr(bytes, 0, size) : NULL;
     if (zero) return pl_fail(err, PL_INPUT, name, zero - bytes, "expected text, found a 0");
-    pl_arena *arena = pl_arena_new(settings ? settings->memory_limit : (size_t)4 << 30);
+    pl_arena *arena = pl_arena_new(reading ? reading->budget : NULL);
     pl_summary *summary = arena ? pl_arena_alloc(arena, sizeof *summary) : NULL;
     const char *own = summary ? short_name(arena, name) : NULL;
     if (!own) {
         pl_arena_free(&arena);
-        return pl_fail(err, PL_MISSING, name, -1, "out of memory");
+        return pl_budget_fail(err, reading ? reading->budget : NULL, name);
     }
     *summary = (pl_summary){.arena = arena,
                             .name = own,

@@ -3,10 +3,11 @@
 #define PL_IMPORT_SUMMARY_H
 
 #include "graph/summary.h"
+#include "import/reading.h"
 
-/* settings: NULL for defaults. bytes are not needed after the call. On failure *out is NULL. */
+/* reading: NULL for the usual. bytes are not needed after the call. On failure *out is NULL. */
 pl_status pl_import_summary(pl_summary **out, const char *bytes, size_t size, const char *name,
-                            const pl_model_settings *settings, pl_error *err);
+                            const pl_reading *reading, pl_error *err);
 
 /* Whether a text has their table's heading, which other talk may stand before. */
 bool pl_summary_is(const char *bytes, size_t size);

@@ -552,30 +552,28 @@ void pl_trace_close(pl_trace **trace) {
 }
 
 pl_status pl_import_trace(pl_trace **out, const void *bytes, size_t size, const char *name,
-                          const pl_model_settings *settings, pl_error *err) {
+                          const pl_reading *reading, pl_error *err) {
     *out = NULL;
-    pl_model_settings defaults;
-    pl_model_settings_default(&defaults);
-    if (!settings) settings = &defaults;
-    pl_arena *arena = pl_arena_new(settings->memory_limit);
+    const pl_reading how = pl_reading_of(reading);
+    pl_arena *arena = pl_arena_new(how.budget);
     pl_trace *trace = arena ? pl_arena_alloc(arena, sizeof *trace) : NULL;
     if (!trace) {
         pl_arena_free(&arena);
-        return pl_fail(err, PL_MISSING, name, -1, "out of memory");
+        return pl_budget_fail(err, how.budget, name);
     }
     trace->arena = arena;
     reader r = {.arena = arena, .trace = trace};
-    pl_json_open(&r.json, bytes, size, settings->depth_limit);
+    pl_json_open(&r.json, bytes, size, how.depth_limit);
     const char *wrong;
     pl_status status = PL_OK;
     if (!read_all(&r))
-        status = r.no_memory ? pl_fail(err, PL_MISSING, name, -1, "out of memory")
+        status = r.no_memory ? pl_budget_fail(err, how.budget, name)
                              : pl_fail(err, PL_INPUT, name, r.json.failure_at, "expected %s",
                                        r.json.failure ? r.json.failure : "a trace");
     else if ((wrong = disagreement(&r)))
         status = pl_fail(err, PL_INPUT, name, -1, "%s", wrong);
     else if (!finish(&r, name))
-        status = pl_fail(err, PL_MISSING, name, -1, "out of memory");
+        status = pl_budget_fail(err, how.budget, name);
     if (status != PL_OK) {
         pl_trace_close(&trace);
         return status;

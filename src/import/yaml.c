@@ -34,8 +34,7 @@ static pl_yaml *fail(reader *r, const char *at, const char *format, ...) {
 
 static pl_yaml *no_memory(reader *r) {
     if (r->status == PL_OK)
-        r->status =
-            pl_fail(r->err, PL_MISSING, r->name, -1, "out of memory, or past the limit set for it");
+        r->status = pl_budget_fail(r->err, pl_arena_budget(r->arena), r->name);
     return NULL;
 }
 

@@ -47,8 +47,7 @@ static const unsigned char *piece(const pl_zip *zip, pl_arena *arena, uint64_t o
     if (zip->bytes) return zip->bytes + offset;
     unsigned char *to = length < SIZE_MAX ? pl_arena_alloc(arena, (size_t)length) : NULL;
     *status = to ? pl_file_piece(zip->file, offset, to, (size_t)length, err)
-                 : pl_fail(err, PL_MISSING, zip->where, (int64_t)offset,
-                           "out of memory, or over the limit set for it");
+                 : pl_budget_fail(err, pl_arena_budget(arena), zip->where);
     return *status == PL_OK ? to : NULL;
 }
 
@@ -201,7 +200,7 @@ static bool crc_matches(const unsigned char *bytes, uint64_t size, uint32_t crc)
     return (uint32_t)crc32_z(0, bytes, (size_t)size) == crc;
 }
 
-pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *arena, size_t limit,
+pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *arena,
                       const char *where, const void **bytes, size_t *size, pl_error *err) {
     int64_t entry = (int64_t)member->entry;
     if (member->flags & FLAG_ENCRYPTED)
@@ -223,10 +222,11 @@ pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *
         return pl_fail(err, PL_INPUT, where, entry,
                        "expected the member's %llu bytes within the file",
                        (unsigned long long)member->packed);
-    if (member->size > limit)
-        return pl_fail(err, PL_INPUT, where, entry,
-                       "expected at most %llu bytes (the memory limit), not %llu",
-                       (unsigned long long)limit, (unsigned long long)member->size);
+    const pl_budget *budget = pl_arena_budget(arena);
+    if (member->size > (budget && budget->most_bytes ? budget->most_bytes : SIZE_MAX))
+        return pl_fail(err, PL_LIMIT, where, entry,
+                       "a member of %llu bytes, more than the request was given (%zu)",
+                       (unsigned long long)member->size, budget ? budget->most_bytes : SIZE_MAX);
     if (member->method == 0 && member->packed != member->size)
         return pl_fail(err, PL_INPUT, where, entry,
                        "expected a stored member to have one size, not two");
@@ -242,9 +242,7 @@ pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *
         /* Memory is taken by the directory's word, and touched as far as the data go: the two
            bounds above keep that word small. */
         unsigned char *to = pl_arena_array(arena, (size_t)member->size, 1);
-        if (!to)
-            return pl_fail(err, PL_MISSING, where, entry,
-                           "out of memory, or over the limit set for it");
+        if (!to) return pl_budget_fail(err, budget, where);
         status = inflate_member(data, member->packed, to, member->size, where, (int64_t)start, err);
         if (status != PL_OK) return status;
         data = to;

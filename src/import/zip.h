@@ -45,10 +45,10 @@ pl_status pl_zip_open(pl_zip *zip, const void *bytes, size_t size, const char *w
 /* The next member; *found false after the last. */
 pl_status pl_zip_next(pl_zip *zip, pl_zip_member *member, bool *found, pl_error *err);
 /* Its content, CRC checked: in place when stored, else in arena. where: the member's name for
- * messages. More than limit bytes are refused; so is what is beyond PL_ZIP_ROOM bytes and more than
+ * messages. More than the arena's budget has is refused; so is what is beyond PL_ZIP_ROOM bytes and more than
  * PL_ZIP_RATIO times what it was packed into: exported models have up to 33 times. */
 enum { PL_ZIP_ROOM = 16 << 20, PL_ZIP_RATIO = 200 };
-pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *arena, size_t limit,
+pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *arena,
                       const char *where, const void **bytes, size_t *size, pl_error *err);
 
 #endif

@@ -7,15 +7,26 @@
 
 /* ---- tape ---- */
 
-static void push_event(pl_eager *e, int32_t event) {
+/* Room for one more event, as far as the budget goes. */
+static bool grow_events(pl_eager *e) {
     pl_tape *tape = e->tape;
+    pl_budget *budget = pl_arena_budget(tape->arena);
+    if (!pl_budget_events(budget, (int64_t)tape->event_count + 1)) return false;
     int32_t *grown = pl_arena_grow(tape->arena, tape->events, &e->event_room, tape->event_count + 1,
                                    sizeof *grown);
-    if (!grown) {
+    if (!grown) return false;
+    tape->events = grown;
+    if (budget && budget->most_events && e->event_room > (uint64_t)budget->most_events)
+        e->event_room = (size_t)budget->most_events;
+    return true;
+}
+
+static void push_event(pl_eager *e, int32_t event) {
+    pl_tape *tape = e->tape;
+    if (tape->event_count == e->event_room && !grow_events(e)) {
         e->failed = true;
         return;
     }
-    tape->events = grown;
     tape->events[tape->event_count++] = event;
 }
 

@@ -485,9 +485,9 @@ static void run(player *p) {
 }
 
 pl_status pl_tape_replay(pl_tape **out, const pl_trace *trace, const pl_tape_device *device,
-                         size_t memory_limit, pl_error *err) {
+                         pl_budget *budget, pl_error *err) {
     *out = NULL;
-    pl_arena *arena = pl_arena_new(memory_limit), *step = pl_arena_new(memory_limit);
+    pl_arena *arena = pl_arena_new(budget), *step = pl_arena_new(budget);
     pl_tape *tape = arena && step ? pl_arena_alloc(arena, sizeof *tape) : NULL;
     bool failed = !tape;
     if (tape) {
@@ -508,8 +508,7 @@ pl_status pl_tape_replay(pl_tape **out, const pl_trace *trace, const pl_tape_dev
     pl_arena_free(&step);
     if (failed) {
         pl_arena_free(&arena);
-        return pl_fail(err, PL_MISSING, trace->graph.name, -1,
-                       "out of memory while replaying the trace");
+        return pl_budget_fail(err, budget, trace->graph.name);
     }
     *out = tape;
     return PL_OK;

@@ -12,7 +12,7 @@
 /* The tape of three steps or, where more were recorded, of all. device: as for pl_tape_train. The
  * trace must outlive the tape. On failure *out is NULL. */
 pl_status pl_tape_replay(pl_tape **out, const pl_trace *trace, const pl_tape_device *device,
-                         size_t memory_limit, pl_error *err);
+                         pl_budget *budget, pl_error *err);
 
 /* ---- between replay.c and replay_rules.c ---- */
 

@@ -76,6 +76,6 @@ enum { PL_TAPE_STEPS = 3 };
  * it says of batch, fine-tuning and card is in graph and device already. On failure *out is NULL.
  */
 pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_job *job, int steps,
-                        const pl_tape_device *device, size_t memory_limit, pl_error *err);
+                        const pl_tape_device *device, pl_budget *budget, pl_error *err);
 
 #endif

@@ -505,7 +505,7 @@ static void run(pl_trainer *t) {
 }
 
 pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_job *job, int steps,
-                        const pl_tape_device *device, size_t memory_limit, pl_error *err) {
+                        const pl_tape_device *device, pl_budget *budget, pl_error *err) {
     *out = NULL;
     if (!job->optimizer || job->world < 1 || job->accumulate < 1 || steps < 1)
         return pl_fail(err, PL_USAGE, graph->name, -1,
@@ -518,9 +518,9 @@ pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_job *job,
     t.autocast = job->precision == PL_AMP_BF16   ? PL_DT_BF16
                  : job->precision == PL_AMP_FP16 ? PL_DT_F16
                                                  : 0;
-    pl_arena *arena = pl_arena_new(memory_limit);
+    pl_arena *arena = pl_arena_new(budget);
     pl_tape *tape = arena ? pl_arena_alloc(arena, sizeof *tape) : NULL;
-    for (int i = 0; i < 2; i++) t.step_arenas[i] = pl_arena_new(memory_limit);
+    for (int i = 0; i < 2; i++) t.step_arenas[i] = pl_arena_new(budget);
     bool ready = tape && t.step_arenas[0] && t.step_arenas[1];
     if (ready) {
         tape->arena = arena;
@@ -546,8 +546,7 @@ pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_job *job,
             ? pl_fail(err, PL_INPUT, graph->name, -1,
                       "a tensor of more than 2^44 elements in %s: sizes that no card could hold",
                       t.e.too_large)
-            : pl_fail(err, PL_MISSING, graph->name, -1,
-                      "out of memory while simulating (limit %zu bytes)", memory_limit);
+            : pl_budget_fail(err, budget, graph->name);
     pl_arena_free(&arena); /* the name may lie in it */
     return status;
 }

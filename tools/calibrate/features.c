@@ -20,8 +20,8 @@ typedef struct seen {
     const pl_tape *tape;
 } seen;
 
-static void see(void *context, const pl_subject *subject, const pl_tape *tape,
-                const pl_simulation *simulation, const pl_report *report) {
+static void print_job(const char *id, const pl_subject *subject, const pl_tape *tape,
+                      const pl_walk *walk) {
     (void)simulation;
     double host[PL_HOST_TERMS] = {0};
     for (size_t i = 0; i < tape->call_count; i++) pl_host_count(&tape->calls[i], host);
@@ -30,7 +30,6 @@ static void see(void *context, const pl_subject *subject, const pl_tape *tape,
                                      .host_speed = subject->job->host_speed,
                                      .copy_gbps = subject->job->copy_gbps};
     if (!pl_schedule_of(&s, tape, subject->gpu, &settings)) return;
-    const char *id = context;
     printf(
         "{\"id\":\"%s\",\"optimizer\":\"%s\",\"precision\":%d,\"step_us\":%.3f,\"device_us\":%.3f,"
         "\"host_us\":%.3f,\"transfer_us\":%.3f,\"waits\":%.0f,\"launches\":%.0f,\"moved\":%.0f,"
@@ -49,10 +48,9 @@ static void see(void *context, const pl_subject *subject, const pl_tape *tape,
         launches[tape->calls[i].phase] += tape->calls[i].launches;
     printf("},\"launches_of\":[%.0f,%.0f,%.0f]", launches[PL_PHASE_FORWARD],
            launches[PL_PHASE_BACKWARD], launches[PL_PHASE_OPTIMIZER]);
-    const float *signals = *pl_report_signals((pl_report *)report);
     printf(",\"signals\":{");
-    for (int i = 0; signals && i < PL_USAGE_SIGNALS; i++)
-        printf("%s\"%s\":%g", i ? "," : "", pl_usage_signal_names[i], (double)signals[i]);
+    for (int i = 0; walk->known && i < PL_USAGE_SIGNALS; i++)
+        printf("%s\"%s\":%g", i ? "," : "", pl_usage_signal_names[i], (double)walk->signals[i]);
     printf("}");
     if (getenv("CALLS")) {
         printf(",\"calls\":[");
@@ -91,10 +89,17 @@ int main(int argc, char **argv) {
         const pl_measured *item = &jobs->items[i];
         pl_question q;
         pl_status status = pl_question_open(&q, jobs, item, true, &err);
-        pl_report *report = status == PL_OK ? pl_report_new(0) : NULL;
+        pl_report *report = status == PL_OK ? pl_report_new(NULL, 0) : NULL;
         if (report) {
-            pl_witness witness = {.see = see, .context = (void *)item->facts.id};
-            status = pl_simulation_estimate(report, &q.subject, &witness, &err);
+            pl_simulated simulated;
+            pl_walk walk;
+            pl_tape_device device = pl_tape_device_of(q.subject.gpu);
+            q.subject.budget = pl_report_budget(report);
+            status =
+                pl_simulated_open(&simulated, &q.subject, &device, pl_report_arena(report), &err);
+            if (status == PL_OK && pl_simulated_report(report, &walk, &q.subject, &simulated))
+                print_job(item->facts.id, &q.subject, simulated.tape, &walk);
+            pl_simulated_close(&simulated);
         }
         if (status != PL_OK) fprintf(stderr, "%s: %s\n", item->facts.id, err.message);
         pl_report_close(&report);

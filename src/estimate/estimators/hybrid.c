@@ -47,7 +47,7 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
         report->low_bytes = (int64_t)((double)report->peak_bytes * exp2(low));
         report->high_bytes = (int64_t)ceil((double)report->peak_bytes * exp2(high));
     }
-    if (status == PL_OK) status = pl_usage_correct(report, subject, weights, err);
+    if (status == PL_OK) status = pl_usage_correct(report, &seen.walk, subject, weights, err);
     pl_workspace_chooser_close(&chooser);
     return status;
 }
