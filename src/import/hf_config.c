@@ -1,6 +1,6 @@
 /* hf_config: see hf_config.h.
  *
- * Objects are flattened to dotted keys in a hash table; lists keep their numbers and strings. Where
+ * Objects are flattened to dotted keys, sorted; lists keep their numbers and strings. Where
  * a key stands twice the last one counts, as with Python's json. Labels (id2label, label2id) are
  * counted, not kept: some models have twenty thousand.
  *
@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "import/json.h"
@@ -35,11 +36,16 @@ typedef struct entry {
     int64_t at; /* byte of the value */
 } entry;
 
+typedef struct place {
+    const char *key;
+    size_t entry;
+} place;
+
 struct pl_config {
     entry *entries;
     size_t count, room;
-    int32_t *table; /* [table_size] index + 1, 0: free */
-    size_t table_size;
+    place *places; /* [place_count], by key */
+    size_t place_count;
     int64_t items; /* in lists, all together */
 };
 
@@ -158,34 +164,38 @@ static bool read_object(pl_config *c, pl_json *json, pl_arena *arena, const char
 
 /* ---- finding ---- */
 
-/* FNV-1a */
-static uint32_t hash(const char *key, size_t length) {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)key[i]) * 16777619u;
-    return h;
+static int by_key(const void *x, const void *y) {
+    const place *a = x, *b = y;
+    int order = strcmp(a->key, b->key);
+    return order ? order : a->entry < b->entry ? -1 : 1;
 }
 
+/* Sorted by key, of equal ones the last: no choice of keys makes finding them slow. */
 static bool index_entries(pl_config *c, pl_arena *arena) {
-    size_t size = 16;
-    while (size < c->count * 2) size *= 2;
-    c->table = pl_arena_array(arena, size, sizeof *c->table);
-    c->table_size = size;
-    if (!c->table) return false;
+    c->places = pl_arena_array(arena, c->count + 1, sizeof *c->places);
+    c->place_count = 0;
+    if (!c->places) return false;
+    for (size_t i = 0; i < c->count; i++) c->places[i] = (place){c->entries[i].key, i};
+    qsort(c->places, c->count, sizeof *c->places, by_key);
     for (size_t i = 0; i < c->count; i++) {
-        const char *key = c->entries[i].key;
-        size_t at = hash(key, strlen(key)) & (size - 1);
-        while (c->table[at] && strcmp(c->entries[c->table[at] - 1].key, key) != 0)
-            at = (at + 1) & (size - 1);
-        c->table[at] = (int32_t)i + 1;
+        bool again = i + 1 < c->count && strcmp(c->places[i].key, c->places[i + 1].key) == 0;
+        if (!again) c->places[c->place_count++] = c->places[i];
     }
     return true;
 }
 
 static const entry *find_one(const pl_config *c, const char *key, size_t length) {
-    size_t at = hash(key, length) & (c->table_size - 1);
-    for (; c->table[at]; at = (at + 1) & (c->table_size - 1)) {
-        const entry *e = &c->entries[c->table[at] - 1];
-        if (strncmp(e->key, key, length) == 0 && !e->key[length]) return e;
+    size_t low = 0, high = c->place_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const place *at = &c->places[middle];
+        int order = strncmp(at->key, key, length);
+        if (order == 0 && at->key[length]) order = 1;
+        if (order == 0) return &c->entries[at->entry];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return NULL;
 }

@@ -29,11 +29,20 @@ static bool find_module_ends(finder *f) {
     f->module_last = pl_arena_array(f->arena, (size_t)g->module_count + 1, sizeof *f->module_last);
     if (!f->module_first || !f->module_last) return false;
     for (int32_t m = 0; m < g->module_count; m++) f->module_first[m] = -1;
-    for (int32_t i = 0; i < g->node_count; i++)
-        for (int32_t m = g->nodes[i].module; m >= 0; m = g->modules[m].parent) {
-            if (f->module_first[m] < 0) f->module_first[m] = i;
-            f->module_last[m] = i;
-        }
+    for (int32_t i = 0; i < g->node_count; i++) {
+        int32_t m = g->nodes[i].module;
+        if (m < 0) continue;
+        if (f->module_first[m] < 0) f->module_first[m] = i;
+        f->module_last[m] = i;
+    }
+    /* a module's parent has a smaller index */
+    for (int32_t m = g->module_count; m-- > 0;) {
+        int32_t parent = g->modules[m].parent;
+        if (parent < 0 || f->module_first[m] < 0) continue;
+        int32_t *first = &f->module_first[parent], *last = &f->module_last[parent];
+        if (*first < 0 || f->module_first[m] < *first) *first = f->module_first[m];
+        if (f->module_last[m] > *last) *last = f->module_last[m];
+    }
     return true;
 }
 

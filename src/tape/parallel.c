@@ -17,6 +17,7 @@
  * Left out: hybrid sharding, CPU offload, gradient_as_bucket_view, NCCL's own buffers. */
 #include "tape/parallel.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/checked.h"
@@ -265,14 +266,38 @@ static bool add_param(pl_trainer *t, group *g, int32_t tensor) {
     return true;
 }
 
-/* The block whose path a parameter's path continues, or -1. */
-static int32_t block_of_path(const pl_trainer *t, const char *path) {
-    const pl_graph *g = t->e.graph;
-    for (int32_t m = 0; path && m < g->module_count; m++) {
-        size_t length = strlen(g->modules[m].path);
-        if (t->blocks.of[m] == m && strncmp(g->modules[m].path, path, length) == 0 &&
-            path[length] == '.')
-            return m;
+typedef struct named_block {
+    const char *path;
+    int32_t module;
+} named_block;
+
+static int by_path(const void *x, const void *y) {
+    const named_block *a = x, *b = y;
+    int order = strcmp(a->path, b->path);
+    return order ? order : a->module < b->module ? -1 : 1;
+}
+
+/* The first block, of those sorted by path, whose path is the first `length` bytes of text; -1. */
+static int32_t block_named(const named_block *blocks, size_t count, const char *text,
+                           size_t length) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strncmp(blocks[middle].path, text, length) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found =
+        low < count && strncmp(blocks[low].path, text, length) == 0 && !blocks[low].path[length];
+    return found ? blocks[low].module : -1;
+}
+
+/* The block whose path a parameter's path continues, or -1: blocks do not lie in each other. */
+static int32_t block_of_path(const named_block *blocks, size_t count, const char *path) {
+    for (const char *dot = path ? strchr(path, '.') : NULL; dot; dot = strchr(dot + 1, '.')) {
+        int32_t m = block_named(blocks, count, path, (size_t)(dot - path));
+        if (m >= 0) return m;
     }
     return -1;
 }
@@ -283,12 +308,16 @@ static bool make_groups(pl_trainer *t) {
     pl_arena *arena = t->e.tape->arena;
     p->groups = pl_arena_array(arena, (size_t)t->blocks.count + 1, sizeof *p->groups);
     p->group_of = pl_arena_array(arena, (size_t)g->module_count + 1, sizeof *p->group_of);
-    if (!p->groups || !p->group_of) return false;
+    named_block *blocks = pl_arena_array(arena, (size_t)t->blocks.count + 1, sizeof *blocks);
+    if (!p->groups || !p->group_of || !blocks) return false;
+    size_t count = 0;
     for (int32_t m = 0; m < g->module_count; m++)
         if (t->blocks.of[m] == m && p->group_count < t->blocks.count) {
+            blocks[count++] = (named_block){g->modules[m].path, m};
             p->group_of[m] = p->group_count;
             p->groups[p->group_count++].block = m;
         }
+    qsort(blocks, count, sizeof *blocks, by_path);
     p->groups[p->group_count++].block = -1;
     int32_t last = -1; /* parameters of one block lie together */
     for (int32_t i = 0; i < g->tensor_count; i++) {
@@ -297,7 +326,7 @@ static bool make_groups(pl_trainer *t) {
         size_t length = last >= 0 ? strlen(g->modules[last].path) : 0;
         bool same = last >= 0 && path && strncmp(g->modules[last].path, path, length) == 0 &&
                     path[length] == '.';
-        if (!same) last = block_of_path(t, path);
+        if (!same) last = block_of_path(blocks, count, path);
         if (!add_param(t, &p->groups[last >= 0 ? p->group_of[last] : p->group_count - 1], i))
             return false;
     }

@@ -92,6 +92,21 @@ static void prepare_quantized(pl_trainer *t) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     bool any = false;
+    /* other names of each parameter: first[i] and, from it, next[]; -1 ends a list */
+    size_t count = (size_t)g->tensor_count + 1;
+    int32_t *first = pl_arena_array(e->tape->arena, count, sizeof *first),
+            *next = pl_arena_array(e->tape->arena, count, sizeof *next);
+    if (!first || !next) {
+        e->failed = true;
+        return;
+    }
+    for (int32_t i = 0; i < g->tensor_count; i++) first[i] = -1;
+    for (int32_t k = g->tensor_count; k-- > 0;) {
+        int32_t tied = g->tensors[k].tied;
+        if (g->tensors[k].role != PL_ROLE_PARAMETER || tied < 0) continue;
+        next[k] = first[tied];
+        first[tied] = k;
+    }
     for (int32_t i = 0; i < g->tensor_count; i++) {
         pl_value *old = e->env[i];
         pl_dtype dtype = pl_place_dtype(t, g->tensors[i].dtype);
@@ -102,9 +117,8 @@ static void prepare_quantized(pl_trainer *t) {
         e->env[i] = pl_cast_raw(e, old, dtype);
         any = true;
         if (e->env[i]->storage->block) e->tape->blocks[e->env[i]->storage->block].tensor = i;
-        for (int32_t k = 0; k < g->tensor_count; k++) {
-            if (g->tensors[k].role != PL_ROLE_PARAMETER || g->tensors[k].tied != i || !e->env[k])
-                continue;
+        for (int32_t k = first[i]; k >= 0; k = next[k]) {
+            if (!e->env[k]) continue;
             pl_drop(e, e->env[k]);
             e->env[k] = pl_hold(e->env[i]);
         }

@@ -399,10 +399,11 @@ static void play_copy(player *p, const births *last, bool paired, size_t first, 
         if (!paired && t->storages[s].kind == PL_GRADIENTS) die(r, s);
         p->birth_step[s] = -2; /* to be born again */
     }
+    size_t mark = 0;
+    while (mark < t->mark_count && t->marks[mark].event < first) mark++;
     for (size_t i = first; i < t->event_count && !r->e.failed; i++) {
-        for (size_t m = 0; m < t->mark_count; m++)
-            if (t->marks[m].event == i && t->marks[m].step == t->steps - 1)
-                enter(p, (pl_phase)t->marks[m].phase);
+        for (; mark < t->mark_count && t->marks[mark].event <= i; mark++)
+            if (t->marks[mark].step == t->steps - 1) enter(p, (pl_phase)t->marks[mark].phase);
         const pl_trace_event *event = &t->events[i];
         if (event->node != PL_TRACE_DEATH) {
             play(p, event);

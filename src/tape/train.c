@@ -64,6 +64,7 @@ static void hold_inputs(pl_trainer *t, pl_checkpoint_frame *frame) {
     pl_eager *e = &t->e;
     const pl_graph *g = e->graph;
     size_t room = 0;
+    t->frames++;
     for (int32_t i = frame->first; i <= frame->last; i++) {
         const pl_node *n = &g->nodes[i];
         for (uint32_t k = 0; k < n->arg_count; k++) {
@@ -74,10 +75,8 @@ static void hold_inputs(pl_trainer *t, pl_checkpoint_frame *frame) {
                 if (id < 0 || g->tensors[id].role != PL_ROLE_VALUE ||
                     g->tensors[id].producer >= frame->first || !e->env[id])
                     continue;
-                bool known = false;
-                for (int32_t q = 0; q < frame->input_count && !known; q++)
-                    known = frame->input_ids[q] == id;
-                if (known) continue;
+                if (t->held_by[id] == t->frames) continue;
+                t->held_by[id] = t->frames;
                 size_t need = (size_t)frame->input_count + 1, same = room;
                 int32_t *ids =
                     pl_arena_grow(e->step_arena, frame->input_ids, &room, need, sizeof *ids);
@@ -440,6 +439,10 @@ static bool prepare(pl_trainer *t) {
     e->leaves = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *e->leaves);
     e->cached = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *e->cached);
     t->operators = pl_arena_array(arena, (size_t)g->node_count + 1, sizeof *t->operators);
+    if (t->job->checkpoint) {
+        t->held_by = pl_arena_array(arena, (size_t)g->tensor_count + 1, sizeof *t->held_by);
+        if (!t->held_by) return false;
+    }
     if (!e->env || !e->types || !e->leaves || !e->cached || !t->operators ||
         !pl_lifetimes_find(&t->lifetimes, g, arena))
         return false;

@@ -20,6 +20,8 @@ typedef struct pl_trainer {
     pl_lifetimes lifetimes;
     pl_blocks blocks;
     pl_loss loss;
+    int32_t *held_by; /* [tensor_count]: frame that holds the value, as `frames` counts; 0: none */
+    int32_t frames;   /* checkpointed calls so far */
     uint8_t autocast; /* pl_dtype, 0: off */
     bool trains;
     pl_value *target;

@@ -85,6 +85,7 @@ typedef struct pl_decoding {
     int32_t embeds; /* [B,S,width]: its type is the masks' */
     /* experts */
     int64_t experts, chosen, expert_inner, shared_inner; /* shared_inner 0: no shared expert */
+    uint64_t dense[PL_HF_MAX_LAYERS / 64 + 1];           /* a bit per layer: mlp_only_layers */
 } pl_decoding;
 
 /* "transformers.models.llama.modeling_llama.Llama" and what follows. */

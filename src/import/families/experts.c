@@ -197,14 +197,17 @@ void pl_decoder_read_experts(pl_decoding *d) {
     if (d->expert_inner < 1) pl_hf_refuse(m, "moe_intermediate_size", "expected at least 1");
     d->shared_inner = pl_hf_int(m, "shared_expert_intermediate_size|shared_intermediate_size", 0);
     d->experts_type = pl_decoder_type(d, "Experts");
+    for (int64_t i = 0, count = pl_hf_list(m, "mlp_only_layers"); i < count; i++) {
+        int64_t layer = pl_hf_list_int(m, "mlp_only_layers", i, -1);
+        if (layer >= 0 && layer < PL_HF_MAX_LAYERS) d->dense[layer / 64] |= 1ull << layer % 64;
+    }
 }
 
 /* Whether a layer has experts: all, or each decoder_sparse_step-th less those in mlp_only_layers.
  */
 bool pl_decoder_has_experts(pl_decoding *d, int64_t layer) {
     pl_hf *m = d->m;
-    int64_t step = pl_hf_int(m, "decoder_sparse_step", 1), count = pl_hf_list(m, "mlp_only_layers");
-    for (int64_t i = 0; i < count; i++)
-        if (pl_hf_list_int(m, "mlp_only_layers", i, -1) == layer) return false;
+    int64_t step = pl_hf_int(m, "decoder_sparse_step", 1);
+    if (d->dense[layer / 64] >> layer % 64 & 1) return false;
     return step < 1 || (layer + 1) % step == 0;
 }
