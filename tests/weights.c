@@ -19,6 +19,14 @@
 #include "learn/forest.h"
 #include "learn/leafwise.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
 /* ---- memory that fails ---- */
 
 void *__real_malloc(size_t size);
@@ -335,7 +343,7 @@ static int fork_while_reading(void) {
     for (int i = 0; i < CHILDREN; i++) {
         children[i] = fork();
         if (children[i] == 0) {
-            alarm(3);
+            alarm(20); /* one that waits for ever */
             _exit(read_all("xgboost") ? 0 : 1);
         }
     }
@@ -362,7 +370,13 @@ static void forks_do_not_wait_for_readers(void) {
 
 int main(void) {
     pl_lab_register();
+#ifdef SANITIZED /* their own malloc is locked in the child */
+    SKIP("forks_do_not_wait_for_readers",
+         "a sanitizer's memory is left locked by a fork among threads");
+    (void)forks_do_not_wait_for_readers;
+#else
     RUN(forks_do_not_wait_for_readers); /* first: nothing is read yet */
+#endif
     RUN(own_weights_are_sound);
     RUN(own_forests_are_used_where_they_lie);
     RUN(damaged_names_are_refused);
