@@ -1,6 +1,7 @@
 /* check: one line and an exit code, for scripts: 0 fits, 10 does not. */
 #include <stdio.h>
 
+#include "core/json_writer.h"
 #include "text.h"
 #include "verbs.h"
 
@@ -29,19 +30,19 @@ int verb_check(const request *r) {
     int code = open_model(&model, r);
     if (code == 0) code = simulate(&report, model, r, &r->job);
     if (code == 0 && r->json) {
-        json j = {.out = stdout};
-        json_open(&j, NULL, '{');
-        json_int(&j, "schema", 1);
-        json_string(&j, "model", pl_model_describe(model)->name);
-        json_string(&j, "gpu", report->gpu->name);
-        json_bool(&j, "fits", report->fits);
-        json_bytes(&j, "peak_bytes", report->peak_bytes);
-        json_bytes(&j, "low_bytes", report->low_bytes);
-        json_bytes(&j, "high_bytes", report->high_bytes);
-        json_bytes(&j, "capacity_bytes", report->gpu->capacity_bytes);
-        json_int(&j, "headroom_bytes", headroom(report));
-        json_bool(&j, "out_of_memory", report->out_of_memory);
-        json_close(&j, '}');
+        pl_json_writer j = {.file = stdout};
+        pl_json_put_open(&j, NULL, '{');
+        pl_json_put_int(&j, "schema", 1);
+        pl_json_put_string(&j, "model", pl_model_describe(model)->name);
+        pl_json_put_string(&j, "gpu", report->gpu->name);
+        pl_json_put_bool(&j, "fits", report->fits);
+        pl_json_put_count(&j, "peak_bytes", report->peak_bytes);
+        pl_json_put_count(&j, "low_bytes", report->low_bytes);
+        pl_json_put_count(&j, "high_bytes", report->high_bytes);
+        pl_json_put_count(&j, "capacity_bytes", report->gpu->capacity_bytes);
+        pl_json_put_int(&j, "headroom_bytes", headroom(report));
+        pl_json_put_bool(&j, "out_of_memory", report->out_of_memory);
+        pl_json_put_close(&j, '}');
         putchar('\n');
     } else if (code == 0) {
         print_line(model, report);

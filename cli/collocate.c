@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/json_writer.h"
 #include "core/number.h"
 #include "text.h"
 #include "verbs.h"
@@ -162,35 +163,35 @@ static void print_pair(const pl_demand jobs[2], const pl_pair *pair, const pl_gp
 /* ---- JSON ---- */
 
 static void print_json(const pl_demand jobs[2], const pl_pair *pair, const pl_gpu *gpu) {
-    json j = {.out = stdout};
-    json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
-    json_string(&j, "gpu", gpu->name);
-    json_string(&j, "sharing", pl_sharing_name(pair->sharing));
-    json_bool(&j, "fits", pair->fits);
-    json_bytes(&j, "needed_bytes", pair->needed_bytes);
-    json_bytes(&j, "usable_bytes", pair->usable_bytes);
-    json_open(&j, "jobs", '[');
+    pl_json_writer j = {.file = stdout};
+    pl_json_put_open(&j, NULL, '{');
+    pl_json_put_int(&j, "schema", 1);
+    pl_json_put_string(&j, "gpu", gpu->name);
+    pl_json_put_string(&j, "sharing", pl_sharing_name(pair->sharing));
+    pl_json_put_bool(&j, "fits", pair->fits);
+    pl_json_put_count(&j, "needed_bytes", pair->needed_bytes);
+    pl_json_put_count(&j, "usable_bytes", pair->usable_bytes);
+    pl_json_put_open(&j, "jobs", '[');
     for (int i = 0; i < 2; i++) {
-        json_open(&j, NULL, '{');
-        json_string(&j, "name", jobs[i].name);
-        json_float(&j, "slowdown", pair->slowdown[i].value);
-        json_float(&j, "slowdown_low", pair->slowdown[i].low);
-        json_float(&j, "slowdown_high", pair->slowdown[i].high);
-        json_float(&j, "step_ms", jobs[i].step_ms);
-        json_bytes(&j, "peak_bytes", jobs[i].peak_bytes);
-        json_bytes(&j, "high_bytes", jobs[i].high_bytes);
-        json_close(&j, '}');
+        pl_json_put_open(&j, NULL, '{');
+        pl_json_put_string(&j, "name", jobs[i].name);
+        pl_json_put_real(&j, "slowdown", pair->slowdown[i].value);
+        pl_json_put_real(&j, "slowdown_low", pair->slowdown[i].low);
+        pl_json_put_real(&j, "slowdown_high", pair->slowdown[i].high);
+        pl_json_put_real(&j, "step_ms", jobs[i].step_ms);
+        pl_json_put_count(&j, "peak_bytes", jobs[i].peak_bytes);
+        pl_json_put_count(&j, "high_bytes", jobs[i].high_bytes);
+        pl_json_put_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_float(&j, "coverage", pair->coverage);
-    json_float(&j, "gain", pair->gain.value);
-    json_float(&j, "gain_low", pair->gain.low);
-    json_float(&j, "gain_high", pair->gain.high);
-    json_bool(&j, "worth_it", pair->worth_it);
-    json_string(&j, "advice", pair->advice);
-    json_bool(&j, "calibrated", pair->calibrated);
-    json_close(&j, '}');
+    pl_json_put_close(&j, ']');
+    pl_json_put_real(&j, "coverage", pair->coverage);
+    pl_json_put_real(&j, "gain", pair->gain.value);
+    pl_json_put_real(&j, "gain_low", pair->gain.low);
+    pl_json_put_real(&j, "gain_high", pair->gain.high);
+    pl_json_put_bool(&j, "worth_it", pair->worth_it);
+    pl_json_put_string(&j, "advice", pair->advice);
+    pl_json_put_bool(&j, "calibrated", pair->calibrated);
+    pl_json_put_close(&j, '}');
     putchar('\n');
 }
 

@@ -1,6 +1,7 @@
 /* estimators: the library's registry as a list, or everything it says about one of them. */
 #include <stdio.h>
 
+#include "core/json_writer.h"
 #include "text.h"
 #include "verbs.h"
 
@@ -51,38 +52,38 @@ static void print_one(const pl_estimator_info *info) {
         print_line("training", "slow: evaluate --estimator all --split ... leaves it out");
 }
 
-static void json_members(json *j, const pl_estimator_info *info) {
-    json_string(j, "name", info->name);
-    json_string(j, "kind", kind_name(info->kind));
-    json_string(j, "title", info->title);
-    json_string(j, "source", info->source);
-    json_string(j, "leaves_out", info->leaves_out);
-    json_bool(j, "needs_graph", info->needs_graph);
-    json_bool(j, "learns", info->learns);
-    json_bool(j, "has_weights", info->has_weights);
-    json_bool(j, "slow", info->slow);
+static void json_members(pl_json_writer *j, const pl_estimator_info *info) {
+    pl_json_put_string(j, "name", info->name);
+    pl_json_put_string(j, "kind", kind_name(info->kind));
+    pl_json_put_string(j, "title", info->title);
+    pl_json_put_string(j, "source", info->source);
+    pl_json_put_string(j, "leaves_out", info->leaves_out);
+    pl_json_put_bool(j, "needs_graph", info->needs_graph);
+    pl_json_put_bool(j, "learns", info->learns);
+    pl_json_put_bool(j, "has_weights", info->has_weights);
+    pl_json_put_bool(j, "slow", info->slow);
 }
 
 static void print_json(const pl_estimator_info *one) {
-    json j = {.out = stdout};
+    pl_json_writer j = {.file = stdout};
     pl_job job;
     pl_job_default(&job);
-    json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
+    pl_json_put_open(&j, NULL, '{');
+    pl_json_put_int(&j, "schema", 1);
     if (one) {
         json_members(&j, one);
     } else {
-        json_string(&j, "default", job.estimator);
-        json_open(&j, "estimators", '[');
+        pl_json_put_string(&j, "default", job.estimator);
+        pl_json_put_open(&j, "estimators", '[');
         const pl_estimator_info *info;
         for (size_t i = 0; (info = pl_estimator_at(i)); i++) {
-            json_open(&j, NULL, '{');
+            pl_json_put_open(&j, NULL, '{');
             json_members(&j, info);
-            json_close(&j, '}');
+            pl_json_put_close(&j, '}');
         }
-        json_close(&j, ']');
+        pl_json_put_close(&j, ']');
     }
-    json_close(&j, '}');
+    pl_json_put_close(&j, '}');
     putchar('\n');
 }
 

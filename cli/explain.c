@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/json_writer.h"
 #include "modules.h"
 #include "progress.h"
 #include "text.h"
@@ -181,65 +182,66 @@ static void print_changes(const change *list, size_t count, const pl_report *rep
 
 /* ---- JSON ---- */
 
-static void json_changes(json *j, const change *list, size_t count, const pl_report *report) {
-    json_open(j, "changes", '[');
+static void json_changes(pl_json_writer *j, const change *list, size_t count,
+                         const pl_report *report) {
+    pl_json_put_open(j, "changes", '[');
     for (size_t i = 0; i < count; i++) {
         const change *c = &list[i];
         bool known = c->status == PL_OK;
-        json_open(j, NULL, '{');
-        json_string(j, "with", c->name);
-        json_bytes(j, "peak_bytes", known ? c->peak : PL_UNKNOWN);
-        json_bytes(j, "high_bytes", known ? c->high : PL_UNKNOWN);
+        pl_json_put_open(j, NULL, '{');
+        pl_json_put_string(j, "with", c->name);
+        pl_json_put_count(j, "peak_bytes", known ? c->peak : PL_UNKNOWN);
+        pl_json_put_count(j, "high_bytes", known ? c->high : PL_UNKNOWN);
         if (known)
-            json_int(j, "change_bytes", c->peak - report->peak_bytes);
+            pl_json_put_int(j, "change_bytes", c->peak - report->peak_bytes);
         else
-            json_string(j, "change_bytes", NULL);
+            pl_json_put_string(j, "change_bytes", NULL);
         if (c->status == PL_OK)
-            json_bool(j, "fits", c->fits);
+            pl_json_put_bool(j, "fits", c->fits);
         else
-            json_string(j, "fits", NULL);
-        json_string(j, "error", c->status == PL_OK ? NULL : c->message);
-        json_close(j, '}');
+            pl_json_put_string(j, "fits", NULL);
+        pl_json_put_string(j, "error", c->status == PL_OK ? NULL : c->message);
+        pl_json_put_close(j, '}');
     }
-    json_close(j, ']');
+    pl_json_put_close(j, ']');
 }
 
 static int print_json(const pl_model *model, pl_report *report, const module_tree *tree,
                       const change *list, size_t count) {
     const char *estimate = pl_report_json(report, model);
     if (!estimate) return complain(PL_MISSING, "out of memory");
-    json j = {.out = stdout};
-    json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
-    json_raw(&j, "estimate", estimate);
-    json_open(&j, "modules", '[');
+    pl_json_writer j = {.file = stdout};
+    pl_json_put_open(&j, NULL, '{');
+    pl_json_put_int(&j, "schema", 1);
+    pl_json_put_raw(&j, "estimate", estimate);
+    pl_json_put_open(&j, "modules", '[');
     for (size_t i = 0; i < tree->row_count; i++) {
         const module_row *row = &tree->rows[i];
-        json_open(&j, NULL, '{');
-        json_string(&j, "path", row->path);
-        json_int(&j, "depth", row->depth);
-        json_int(&j, "modules", (int64_t)row->modules);
-        json_int(&j, "bytes", row->size);
+        pl_json_put_open(&j, NULL, '{');
+        pl_json_put_string(&j, "path", row->path);
+        pl_json_put_int(&j, "depth", row->depth);
+        pl_json_put_int(&j, "modules", (int64_t)row->modules);
+        pl_json_put_int(&j, "bytes", row->size);
         for (int kind = 0; kind < PL_FRAGMENTATION; kind++)
-            json_int(&j, pl_kind_name((pl_kind)kind), row->parts[kind]);
-        json_close(&j, '}');
+            pl_json_put_int(&j, pl_kind_name((pl_kind)kind), row->parts[kind]);
+        pl_json_put_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_open(&j, "tensors", '[');
+    pl_json_put_close(&j, ']');
+    pl_json_put_open(&j, "tensors", '[');
     for (size_t i = 0; i < report->alive_count; i++) {
         const pl_alive *a = &report->alive[i];
-        json_open(&j, NULL, '{');
-        json_int(&j, "bytes", a->bytes);
-        json_string(&j, "kind", pl_kind_name(a->kind));
-        json_string(&j, "born", pl_phase_name(a->born));
-        json_string(&j, "operator", a->operator_name);
-        json_string(&j, "tensor", a->tensor);
-        json_string(&j, "module", a->module);
-        json_close(&j, '}');
+        pl_json_put_open(&j, NULL, '{');
+        pl_json_put_int(&j, "bytes", a->bytes);
+        pl_json_put_string(&j, "kind", pl_kind_name(a->kind));
+        pl_json_put_string(&j, "born", pl_phase_name(a->born));
+        pl_json_put_string(&j, "operator", a->operator_name);
+        pl_json_put_string(&j, "tensor", a->tensor);
+        pl_json_put_string(&j, "module", a->module);
+        pl_json_put_close(&j, '}');
     }
-    json_close(&j, ']');
+    pl_json_put_close(&j, ']');
     json_changes(&j, list, count, report);
-    json_close(&j, '}');
+    pl_json_put_close(&j, '}');
     putchar('\n');
     return 0;
 }

@@ -8,54 +8,55 @@
 #include <string.h>
 
 #include "comparison.h"
+#include "core/json_writer.h"
 #include "core/number.h"
-#include "json.h"
 #include "output.h"
 
 /* ---- JSON ---- */
 
-static void json_errors(json *j, const pl_scores *s) {
-    json_int(j, "jobs", (int64_t)s->jobs);
-    json_float(j, "median", s->median);
-    json_float(j, "mean", s->mean);
-    json_float(j, "p90", s->p90);
-    json_float(j, "too_low", s->too_low);
-    json_float(j, "exact", s->exact);
+static void json_errors(pl_json_writer *j, const pl_scores *s) {
+    pl_json_put_int(j, "jobs", (int64_t)s->jobs);
+    pl_json_put_real(j, "median", s->median);
+    pl_json_put_real(j, "mean", s->mean);
+    pl_json_put_real(j, "p90", s->p90);
+    pl_json_put_real(j, "too_low", s->too_low);
+    pl_json_put_real(j, "exact", s->exact);
 }
 
-static void json_shares(json *j, const pl_scores *s) {
-    json_float(j, "within_1", s->within_1);
-    json_float(j, "within_5", s->within_5);
-    json_float(j, "within_15", s->within_15);
-    json_float(j, "inside", s->inside);
+static void json_shares(pl_json_writer *j, const pl_scores *s) {
+    pl_json_put_real(j, "within_1", s->within_1);
+    pl_json_put_real(j, "within_5", s->within_5);
+    pl_json_put_real(j, "within_15", s->within_15);
+    pl_json_put_real(j, "inside", s->inside);
 }
 
-static void json_scores(json *j, const char *key, const char *name, const pl_scores *s, bool bins) {
-    json_open(j, key, '{');
-    if (name) json_string(j, "name", name);
+static void json_scores(pl_json_writer *j, const char *key, const char *name, const pl_scores *s,
+                        bool bins) {
+    pl_json_put_open(j, key, '{');
+    if (name) pl_json_put_string(j, "name", name);
     json_errors(j, s);
     json_shares(j, s);
-    json_float(j, "above_high", s->above_high);
-    json_float(j, "width", s->width);
-    json_float(j, "mse", s->mse);
-    json_float(j, "rmse", s->rmse);
-    json_float(j, "mae", s->mae);
-    json_float(j, "mape", s->mape);
-    json_float(j, "r2", s->r2);
-    json_float(j, "elapsed_us", s->elapsed_us);
+    pl_json_put_real(j, "above_high", s->above_high);
+    pl_json_put_real(j, "width", s->width);
+    pl_json_put_real(j, "mse", s->mse);
+    pl_json_put_real(j, "rmse", s->rmse);
+    pl_json_put_real(j, "mae", s->mae);
+    pl_json_put_real(j, "mape", s->mape);
+    pl_json_put_real(j, "r2", s->r2);
+    pl_json_put_real(j, "elapsed_us", s->elapsed_us);
     if (bins) {
-        json_float(j, "accuracy", s->accuracy);
-        json_float(j, "precision", s->precision);
-        json_float(j, "recall", s->recall);
-        json_float(j, "f1", s->f1);
-        json_float(j, "macro_f1", s->macro_f1);
-        json_float(j, "below_diagonal", s->below_diagonal);
-        json_float(j, "high_recall", s->high_recall);
+        pl_json_put_real(j, "accuracy", s->accuracy);
+        pl_json_put_real(j, "precision", s->precision);
+        pl_json_put_real(j, "recall", s->recall);
+        pl_json_put_real(j, "f1", s->f1);
+        pl_json_put_real(j, "macro_f1", s->macro_f1);
+        pl_json_put_real(j, "below_diagonal", s->below_diagonal);
+        pl_json_put_real(j, "high_recall", s->high_recall);
     }
-    json_close(j, '}');
+    pl_json_put_close(j, '}');
 }
 
-static void json_confusion(json *j, const pl_evaluation *e, int64_t bin_bytes) {
+static void json_confusion(pl_json_writer *j, const pl_evaluation *e, int64_t bin_bytes) {
     enum { MOST_CLASSES = 4096 };
     size_t classes = 0;
     int64_t first = 0;
@@ -63,66 +64,67 @@ static void json_confusion(json *j, const pl_evaluation *e, int64_t bin_bytes) {
     uint64_t *counts = has ? pl_evaluation_confusion(e, bin_bytes, &classes, &first) : NULL;
     if (!counts || classes > MOST_CLASSES) {
         free(counts);
-        json_string(j, "confusion", NULL);
+        pl_json_put_string(j, "confusion", NULL);
         return;
     }
-    json_open(j, "confusion", '{');
-    json_int(j, "first_bin", first);
-    json_open(j, "counts", '['); /* a row a measured bin, a column a predicted one */
+    pl_json_put_open(j, "confusion", '{');
+    pl_json_put_int(j, "first_bin", first);
+    pl_json_put_open(j, "counts", '['); /* a row a measured bin, a column a predicted one */
     for (size_t row = 0; row < classes; row++) {
-        json_open(j, NULL, '[');
-        for (size_t k = 0; k < classes; k++) json_int(j, NULL, (int64_t)counts[row * classes + k]);
-        json_close(j, ']');
+        pl_json_put_open(j, NULL, '[');
+        for (size_t k = 0; k < classes; k++)
+            pl_json_put_int(j, NULL, (int64_t)counts[row * classes + k]);
+        pl_json_put_close(j, ']');
     }
-    json_close(j, ']');
-    json_close(j, '}');
+    pl_json_put_close(j, ']');
+    pl_json_put_close(j, '}');
     free(counts);
 }
 
-static void json_trial(json *j, const char *target, const pl_trial *t) {
+static void json_trial(pl_json_writer *j, const char *target, const pl_trial *t) {
     bool known = t->status == PL_OK;
-    json_open(j, NULL, '{');
-    json_string(j, "id", t->id);
-    json_bool(j, "graph", t->has_graph);
+    pl_json_put_open(j, NULL, '{');
+    pl_json_put_string(j, "id", t->id);
+    pl_json_put_bool(j, "graph", t->has_graph);
     if (t->fold >= 0)
-        json_int(j, "fold", t->fold);
+        pl_json_put_int(j, "fold", t->fold);
     else
-        json_string(j, "fold", NULL);
-    json_float(j, "measured", t->measured);
-    json_float(j, "predicted", known ? t->predicted : NAN);
-    json_float(j, "predicted_low", known ? t->predicted_low : NAN);
-    json_float(j, "predicted_high", known ? t->predicted_high : NAN);
-    json_bytes(j, "measured_bytes", t->measured_bytes);
-    json_bytes(j, "measured_allocated", t->measured_allocated);
-    json_bytes(j, "peak_bytes", known ? t->peak_bytes : PL_UNKNOWN);
-    json_bytes(j, "low_bytes", known ? t->low_bytes : PL_UNKNOWN);
-    json_bytes(j, "high_bytes", known ? t->high_bytes : PL_UNKNOWN);
-    json_bytes(j, "allocated_bytes", known ? t->allocated_bytes : PL_UNKNOWN);
-    json_float(j, "error", trial_counts(t) ? trial_error(target, t) : NAN);
-    json_float(j, "allocated_error", trial_allocated_error(t));
-    json_float(j, "elapsed_us", known ? t->elapsed_us : NAN);
-    json_string(j, "message", known ? NULL : t->message);
-    json_close(j, '}');
+        pl_json_put_string(j, "fold", NULL);
+    pl_json_put_real(j, "measured", t->measured);
+    pl_json_put_real(j, "predicted", known ? t->predicted : NAN);
+    pl_json_put_real(j, "predicted_low", known ? t->predicted_low : NAN);
+    pl_json_put_real(j, "predicted_high", known ? t->predicted_high : NAN);
+    pl_json_put_count(j, "measured_bytes", t->measured_bytes);
+    pl_json_put_count(j, "measured_allocated", t->measured_allocated);
+    pl_json_put_count(j, "peak_bytes", known ? t->peak_bytes : PL_UNKNOWN);
+    pl_json_put_count(j, "low_bytes", known ? t->low_bytes : PL_UNKNOWN);
+    pl_json_put_count(j, "high_bytes", known ? t->high_bytes : PL_UNKNOWN);
+    pl_json_put_count(j, "allocated_bytes", known ? t->allocated_bytes : PL_UNKNOWN);
+    pl_json_put_real(j, "error", trial_counts(t) ? trial_error(target, t) : NAN);
+    pl_json_put_real(j, "allocated_error", trial_allocated_error(t));
+    pl_json_put_real(j, "elapsed_us", known ? t->elapsed_us : NAN);
+    pl_json_put_string(j, "message", known ? NULL : t->message);
+    pl_json_put_close(j, '}');
 }
 
 /* The members of an estimator's object. */
-static void json_contender(json *j, const comparison *c, const contender *of) {
+static void json_contender(pl_json_writer *j, const comparison *c, const contender *of) {
     const pl_evaluation *e = of->evaluation;
-    json_string(j, "estimator", e->estimator);
-    json_int(j, "jobs", (int64_t)e->count);
-    json_int(j, "without_graph", (int64_t)trials_without_graph(e));
-    json_int(j, "unmeasured", (int64_t)trials_unmeasured(e));
-    json_string(j, "split", split_name((size_t)e->split));
-    json_int(j, "folds", e->folds);
-    json_bool(j, "seen", e->seen);
-    json_float(j, "train_s", e->train_s);
+    pl_json_put_string(j, "estimator", e->estimator);
+    pl_json_put_int(j, "jobs", (int64_t)e->count);
+    pl_json_put_int(j, "without_graph", (int64_t)trials_without_graph(e));
+    pl_json_put_int(j, "unmeasured", (int64_t)trials_unmeasured(e));
+    pl_json_put_string(j, "split", split_name((size_t)e->split));
+    pl_json_put_int(j, "folds", e->folds);
+    pl_json_put_bool(j, "seen", e->seen);
+    pl_json_put_real(j, "train_s", e->train_s);
     static const char *const keys[] = {
         [KIND_MEMORY] = "peak", [KIND_RELATIVE] = "compute", [KIND_POINTS] = "utilization"};
     json_scores(j, keys[target_kind_of(c->target)], NULL, &of->all, true);
     pl_scores allocated = scores_of_allocated(e);
-    json_open(j, "allocated", '{');
+    pl_json_put_open(j, "allocated", '{');
     json_errors(j, &allocated);
-    json_close(j, '}');
+    pl_json_put_close(j, '}');
     json_scores(j, "real", NULL, &of->real, true);
     json_scores(j, "common", NULL, &of->common, true);
     for (size_t g = 0; g < GROUPINGS; g++) {
@@ -130,64 +132,64 @@ static void json_contender(json *j, const comparison *c, const contender *of) {
         size_t count = group_values(e, &groupings[g], values);
         char key[32];
         snprintf(key, sizeof key, "by_%s", groupings[g].name);
-        json_open(j, key, '[');
+        pl_json_put_open(j, key, '[');
         for (size_t i = 0; i < count; i++) {
             pl_scores s = scores_of_group(e, &groupings[g], values[i]);
             json_scores(j, NULL, values[i], &s, target_is_counter(c->target));
         }
-        json_close(j, ']');
+        pl_json_put_close(j, ']');
     }
     json_confusion(j, e, c->bin_bytes);
     const pl_trial *worst[WORST];
     size_t count = worst_trials(e, worst);
-    json_open(j, "worst", '[');
-    for (size_t i = 0; i < count; i++) json_string(j, NULL, worst[i]->id);
-    json_close(j, ']');
-    json_open(j, "trials", '[');
+    pl_json_put_open(j, "worst", '[');
+    for (size_t i = 0; i < count; i++) pl_json_put_string(j, NULL, worst[i]->id);
+    pl_json_put_close(j, ']');
+    pl_json_put_open(j, "trials", '[');
     for (size_t i = 0; i < e->count; i++) json_trial(j, e->target, &e->trials[i]);
-    json_close(j, ']');
-    json_int(j, "elapsed_us", e->elapsed_us);
+    pl_json_put_close(j, ']');
+    pl_json_put_int(j, "elapsed_us", e->elapsed_us);
 }
 
 void comparison_json(const comparison *c, FILE *out, bool whole) {
-    json j = {.out = out};
-    json_open(&j, NULL, '{');
-    if (whole) json_int(&j, "schema", 1);
+    pl_json_writer j = {.file = out};
+    pl_json_put_open(&j, NULL, '{');
+    if (whole) pl_json_put_int(&j, "schema", 1);
     char
         seed[32]; /* a seed may exceed what JSON readers take for a number: 2^53 and more as text */
     snprintf(seed, sizeof seed, "%" PRIu64, c->request->seed);
     if (c->request->seed < UINT64_C(1) << 53)
-        json_raw(&j, "seed", seed);
+        pl_json_put_raw(&j, "seed", seed);
     else
-        json_string(&j, "seed", seed);
-    json_string(&j, "target", c->target);
-    json_string(&j, "unit", target_unit(c->target)); /* of mse to mae */
-    json_bytes(&j, "bin_bytes", c->bin_bytes > 0 ? c->bin_bytes : PL_UNKNOWN);
+        pl_json_put_string(&j, "seed", seed);
+    pl_json_put_string(&j, "target", c->target);
+    pl_json_put_string(&j, "unit", target_unit(c->target)); /* of mse to mae */
+    pl_json_put_count(&j, "bin_bytes", c->bin_bytes > 0 ? c->bin_bytes : PL_UNKNOWN);
     if (c->count == 1) {
         json_contender(&j, c, &c->list[0]);
     } else {
-        json_int(&j, "jobs", (int64_t)c->jobs);
-        json_int(&j, "common_jobs", (int64_t)c->common_jobs);
-        json_open(&j, "estimators", '[');
+        pl_json_put_int(&j, "jobs", (int64_t)c->jobs);
+        pl_json_put_int(&j, "common_jobs", (int64_t)c->common_jobs);
+        pl_json_put_open(&j, "estimators", '[');
         for (size_t i = 0; i < c->ran; i++) {
-            json_open(&j, NULL, '{');
+            pl_json_put_open(&j, NULL, '{');
             json_contender(&j, c, &c->list[i]);
-            json_close(&j, '}');
+            pl_json_put_close(&j, '}');
         }
-        json_close(&j, ']');
-        json_open(&j, "left_out", '[');
+        pl_json_put_close(&j, ']');
+        pl_json_put_open(&j, "left_out", '[');
         for (size_t i = c->ran; i < c->count; i++) {
-            json_open(&j, NULL, '{');
-            json_string(&j, "estimator", c->list[i].info->name);
-            json_string(&j, "reason", c->list[i].left_out);
-            json_close(&j, '}');
+            pl_json_put_open(&j, NULL, '{');
+            pl_json_put_string(&j, "estimator", c->list[i].info->name);
+            pl_json_put_string(&j, "reason", c->list[i].left_out);
+            pl_json_put_close(&j, '}');
         }
-        json_close(&j, ']');
+        pl_json_put_close(&j, ']');
     }
-    json_open(&j, "remarks", '[');
-    for (size_t i = 0; i < c->remark_count; i++) json_string(&j, NULL, c->remarks[i]);
-    json_close(&j, ']');
-    json_close(&j, '}');
+    pl_json_put_open(&j, "remarks", '[');
+    for (size_t i = 0; i < c->remark_count; i++) pl_json_put_string(&j, NULL, c->remarks[i]);
+    pl_json_put_close(&j, ']');
+    pl_json_put_close(&j, '}');
     if (whole) putc('\n', out);
 }
 

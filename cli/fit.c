@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/json_writer.h"
 #include "progress.h"
 #include "text.h"
 #include "verbs.h"
@@ -61,7 +62,7 @@ static void print_batch(const pl_fit *fit, const pl_symbol *batch, const pl_repo
 }
 
 /* Cards in the catalogue's order. On failure (one card's simulation) complains and stops. */
-static int over_cards(const request *r, const pl_model *model, table *t, json *j) {
+static int over_cards(const request *r, const pl_model *model, table *t, pl_json_writer *j) {
     const pl_gpu *gpu;
     size_t cards = 0;
     while (pl_gpu_at(cards)) cards++;
@@ -80,17 +81,17 @@ static int over_cards(const request *r, const pl_model *model, table *t, json *j
         }
         int64_t left = headroom(report);
         if (j) {
-            json_open(j, NULL, '{');
-            json_string(j, "name", gpu->name);
-            json_bool(j, "fits", report->fits);
-            json_bytes(j, "peak_bytes", report->peak_bytes);
-            json_bytes(j, "low_bytes", report->low_bytes);
-            json_bytes(j, "high_bytes", report->high_bytes);
-            json_bytes(j, "capacity_bytes", gpu->capacity_bytes);
-            json_int(j, "headroom_bytes", left);
-            json_bool(j, "out_of_memory", report->out_of_memory);
-            json_bool(j, "calibrated", gpu->calibrated);
-            json_close(j, '}');
+            pl_json_put_open(j, NULL, '{');
+            pl_json_put_string(j, "name", gpu->name);
+            pl_json_put_bool(j, "fits", report->fits);
+            pl_json_put_count(j, "peak_bytes", report->peak_bytes);
+            pl_json_put_count(j, "low_bytes", report->low_bytes);
+            pl_json_put_count(j, "high_bytes", report->high_bytes);
+            pl_json_put_count(j, "capacity_bytes", gpu->capacity_bytes);
+            pl_json_put_int(j, "headroom_bytes", left);
+            pl_json_put_bool(j, "out_of_memory", report->out_of_memory);
+            pl_json_put_bool(j, "calibrated", gpu->calibrated);
+            pl_json_put_close(j, '}');
         } else {
             small_text capacity = text_bytes(gpu->capacity_bytes),
                        high = text_bytes(report->high_bytes), peak = text_bytes(report->peak_bytes),
@@ -111,26 +112,26 @@ static int over_cards(const request *r, const pl_model *model, table *t, json *j
 
 static int fit_json(const request *r, const pl_model *model, const pl_fit *fit) {
     const pl_model_info *info = pl_model_describe(model);
-    json j = {.out = stdout};
-    json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
-    json_string(&j, "model", info->name);
-    json_string(&j, "gpu", r->job.gpu);
+    pl_json_writer j = {.file = stdout};
+    pl_json_put_open(&j, NULL, '{');
+    pl_json_put_int(&j, "schema", 1);
+    pl_json_put_string(&j, "model", info->name);
+    pl_json_put_string(&j, "gpu", r->job.gpu);
     if (fit) {
-        json_open(&j, "largest", '{');
-        json_int(&j, "batch", fit->batch);
-        json_bytes(&j, "high_bytes", fit->high_at);
-        json_bytes(&j, "high_bytes_above", fit->high_above);
-        json_int(&j, "simulations", fit->tried);
-        json_int(&j, "most", r->most);
-        json_close(&j, '}');
+        pl_json_put_open(&j, "largest", '{');
+        pl_json_put_int(&j, "batch", fit->batch);
+        pl_json_put_count(&j, "high_bytes", fit->high_at);
+        pl_json_put_count(&j, "high_bytes_above", fit->high_above);
+        pl_json_put_int(&j, "simulations", fit->tried);
+        pl_json_put_int(&j, "most", r->most);
+        pl_json_put_close(&j, '}');
     } else {
-        json_string(&j, "largest", NULL);
+        pl_json_put_string(&j, "largest", NULL);
     }
-    json_open(&j, "gpus", '[');
+    pl_json_put_open(&j, "gpus", '[');
     int code = over_cards(r, model, NULL, &j);
-    json_close(&j, ']');
-    json_close(&j, '}');
+    pl_json_put_close(&j, ']');
+    pl_json_put_close(&j, '}');
     putchar('\n');
     return code;
 }

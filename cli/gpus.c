@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/json_writer.h"
 #include "core/number.h"
 #include "text.h"
 #include "verbs.h"
@@ -33,33 +34,33 @@ static void print_table(void) {
 }
 
 static void print_json(void) {
-    json j = {.out = stdout};
-    json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
-    json_open(&j, "gpus", '[');
+    pl_json_writer j = {.file = stdout};
+    pl_json_put_open(&j, NULL, '{');
+    pl_json_put_int(&j, "schema", 1);
+    pl_json_put_open(&j, "gpus", '[');
     const pl_gpu *gpu;
     for (size_t i = 0; (gpu = pl_gpu_at(i)); i++) {
-        json_open(&j, NULL, '{');
-        json_string(&j, "name", gpu->name);
-        json_string(&j, "title", gpu->title);
-        json_bytes(&j, "capacity_bytes", gpu->capacity_bytes);
-        json_open(&j, "compute_capability", '[');
-        json_int(&j, NULL, gpu->cc_major);
-        json_int(&j, NULL, gpu->cc_minor);
-        json_close(&j, ']');
-        json_int(&j, "sms", gpu->sms);
-        json_float(&j, "bandwidth_gbps", gpu->bandwidth_gbps);
-        json_float(&j, "fp32_tflops", gpu->fp32_tflops);
-        json_float(&j, "tf32_tflops", gpu->tf32_tflops);
-        json_float(&j, "fp16_tflops", gpu->fp16_tflops);
-        json_float(&j, "bf16_tflops", gpu->bf16_tflops);
-        json_bytes(&j, "context_bytes", gpu->context_bytes);
-        json_bool(&j, "calibrated", gpu->calibrated);
-        json_string(&j, "source", gpu->source);
-        json_close(&j, '}');
+        pl_json_put_open(&j, NULL, '{');
+        pl_json_put_string(&j, "name", gpu->name);
+        pl_json_put_string(&j, "title", gpu->title);
+        pl_json_put_count(&j, "capacity_bytes", gpu->capacity_bytes);
+        pl_json_put_open(&j, "compute_capability", '[');
+        pl_json_put_int(&j, NULL, gpu->cc_major);
+        pl_json_put_int(&j, NULL, gpu->cc_minor);
+        pl_json_put_close(&j, ']');
+        pl_json_put_int(&j, "sms", gpu->sms);
+        pl_json_put_real(&j, "bandwidth_gbps", gpu->bandwidth_gbps);
+        pl_json_put_real(&j, "fp32_tflops", gpu->fp32_tflops);
+        pl_json_put_real(&j, "tf32_tflops", gpu->tf32_tflops);
+        pl_json_put_real(&j, "fp16_tflops", gpu->fp16_tflops);
+        pl_json_put_real(&j, "bf16_tflops", gpu->bf16_tflops);
+        pl_json_put_count(&j, "context_bytes", gpu->context_bytes);
+        pl_json_put_bool(&j, "calibrated", gpu->calibrated);
+        pl_json_put_string(&j, "source", gpu->source);
+        pl_json_put_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_close(&j, '}');
+    pl_json_put_close(&j, ']');
+    pl_json_put_close(&j, '}');
     putchar('\n');
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/json_writer.h"
 #include "progress.h"
 #include "text.h"
 #include "verbs.h"
@@ -52,32 +53,33 @@ static int fill(sweep_grid *g, const request *r, const pl_model *model, pl_repor
 }
 
 static void print_json(const sweep_grid *g, const pl_report *first) {
-    json j = {.out = stdout};
-    json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
-    json_string(&j, "model", g->model);
-    json_string(&j, "gpu", g->gpu->name);
-    json_string(&j, "estimator", first->estimator);
-    json_open(&j, "sweep", '[');
+    pl_json_writer j = {.file = stdout};
+    pl_json_put_open(&j, NULL, '{');
+    pl_json_put_int(&j, "schema", 1);
+    pl_json_put_string(&j, "model", g->model);
+    pl_json_put_string(&j, "gpu", g->gpu->name);
+    pl_json_put_string(&j, "estimator", first->estimator);
+    pl_json_put_open(&j, "sweep", '[');
     for (size_t row = 0; row < g->batches.count; row++)
         for (size_t column = 0; column < g->seqs.count; column++) {
             const sweep_cell *c = cell_at(g, row, column);
-            json_open(&j, NULL, '{');
-            json_bytes(&j, "batch", g->batches.numbers[row]);
-            json_bytes(&j, "seq", g->seqs.numbers[column]);
-            json_bytes(&j, "peak_bytes", c->peak_bytes);
-            json_bytes(&j, "low_bytes", c->low_bytes);
-            json_bytes(&j, "high_bytes", c->high_bytes);
-            json_bool(&j, "fits", c->fits);
-            json_bool(&j, "out_of_memory", c->out_of_memory);
-            json_float(&j, "step_ms", c->step_ms);
-            json_close(&j, '}');
+            pl_json_put_open(&j, NULL, '{');
+            pl_json_put_count(&j, "batch", g->batches.numbers[row]);
+            pl_json_put_count(&j, "seq", g->seqs.numbers[column]);
+            pl_json_put_count(&j, "peak_bytes", c->peak_bytes);
+            pl_json_put_count(&j, "low_bytes", c->low_bytes);
+            pl_json_put_count(&j, "high_bytes", c->high_bytes);
+            pl_json_put_bool(&j, "fits", c->fits);
+            pl_json_put_bool(&j, "out_of_memory", c->out_of_memory);
+            pl_json_put_real(&j, "step_ms", c->step_ms);
+            pl_json_put_close(&j, '}');
         }
-    json_close(&j, ']');
-    json_open(&j, "warnings", '[');
-    for (size_t i = 0; i < first->warning_count; i++) json_string(&j, NULL, first->warnings[i]);
-    json_close(&j, ']');
-    json_close(&j, '}');
+    pl_json_put_close(&j, ']');
+    pl_json_put_open(&j, "warnings", '[');
+    for (size_t i = 0; i < first->warning_count; i++)
+        pl_json_put_string(&j, NULL, first->warnings[i]);
+    pl_json_put_close(&j, ']');
+    pl_json_put_close(&j, '}');
     putchar('\n');
 }
 

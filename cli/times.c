@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/json_writer.h"
 #include "core/number.h"
 #include "modules.h"
 #include "output.h"
@@ -209,13 +210,13 @@ static void print_operators(const pl_report *report, const module_tree *tree) {
 
 /* ---- JSON ---- */
 
-static void json_sums(json *j, const pl_time *t) {
-    json_float(j, "device_ms", t->device_ms);
-    json_float(j, "host_ms", t->host_ms);
-    json_int(j, "calls", t->calls);
-    json_int(j, "launches", t->launches);
-    json_float(j, "flops", t->flops);
-    json_float(j, "bytes", t->bytes);
+static void json_sums(pl_json_writer *j, const pl_time *t) {
+    pl_json_put_real(j, "device_ms", t->device_ms);
+    pl_json_put_real(j, "host_ms", t->host_ms);
+    pl_json_put_int(j, "calls", t->calls);
+    pl_json_put_int(j, "launches", t->launches);
+    pl_json_put_real(j, "flops", t->flops);
+    pl_json_put_real(j, "bytes", t->bytes);
 }
 
 static int print_json(const pl_model *model, pl_report *report, const module_tree *tree) {
@@ -223,46 +224,47 @@ static int print_json(const pl_model *model, pl_report *report, const module_tre
     if (!estimate) return complain(PL_MISSING, "out of memory");
     pl_time phases[PL_PHASES], total;
     sum_phases(report, phases, &total);
-    json j = {.out = stdout};
-    json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
-    json_raw(&j, "estimate", estimate);
-    json_open(&j, "phases", '[');
+    pl_json_writer j = {.file = stdout};
+    pl_json_put_open(&j, NULL, '{');
+    pl_json_put_int(&j, "schema", 1);
+    pl_json_put_raw(&j, "estimate", estimate);
+    pl_json_put_open(&j, "phases", '[');
     for (int p = 0; p < PL_PHASES; p++) {
-        json_open(&j, NULL, '{');
-        json_string(&j, "phase", pl_phase_name((pl_phase)p));
+        pl_json_put_open(&j, NULL, '{');
+        pl_json_put_string(&j, "phase", pl_phase_name((pl_phase)p));
         json_sums(&j, &phases[p]);
-        json_close(&j, '}');
+        pl_json_put_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_open(&j, "modules", '[');
+    pl_json_put_close(&j, ']');
+    pl_json_put_open(&j, "modules", '[');
     for (size_t i = 0; i < tree->row_count; i++) {
         const module_row *row = &tree->rows[i];
-        json_open(&j, NULL, '{');
-        json_string(&j, "path", row->path);
-        json_int(&j, "depth", row->depth);
-        json_int(&j, "modules", (int64_t)row->modules);
-        json_float(&j, "device_ms", (double)row->parts[TIME_DEVICE] / 1e6);
-        json_float(&j, "host_ms", (double)row->parts[TIME_HOST] / 1e6);
-        json_float(&j, "share", share_of((double)row->size, (double)tree->total));
-        json_int(&j, "launches", row->parts[TIME_LAUNCHES]);
-        json_float(&j, "flops", (double)row->parts[TIME_FLOPS]);
-        json_float(&j, "bytes", (double)row->parts[TIME_BYTES]);
-        json_close(&j, '}');
+        pl_json_put_open(&j, NULL, '{');
+        pl_json_put_string(&j, "path", row->path);
+        pl_json_put_int(&j, "depth", row->depth);
+        pl_json_put_int(&j, "modules", (int64_t)row->modules);
+        pl_json_put_real(&j, "device_ms", (double)row->parts[TIME_DEVICE] / 1e6);
+        pl_json_put_real(&j, "host_ms", (double)row->parts[TIME_HOST] / 1e6);
+        pl_json_put_real(&j, "share", share_of((double)row->size, (double)tree->total));
+        pl_json_put_int(&j, "launches", row->parts[TIME_LAUNCHES]);
+        pl_json_put_real(&j, "flops", (double)row->parts[TIME_FLOPS]);
+        pl_json_put_real(&j, "bytes", (double)row->parts[TIME_BYTES]);
+        pl_json_put_close(&j, '}');
     }
-    json_close(&j, ']');
+    pl_json_put_close(&j, ']');
     size_t count;
     pl_time *list = sum_operators(report, &count);
-    json_open(&j, "operators", '[');
+    pl_json_put_open(&j, "operators", '[');
     for (size_t i = 0; i < count; i++) {
-        json_open(&j, NULL, '{');
-        json_string(&j, "operator", list[i].operator_name);
-        json_string(&j, "phase", list[i].phase < PL_PHASES ? pl_phase_name(list[i].phase) : NULL);
+        pl_json_put_open(&j, NULL, '{');
+        pl_json_put_string(&j, "operator", list[i].operator_name);
+        pl_json_put_string(&j, "phase",
+                           list[i].phase < PL_PHASES ? pl_phase_name(list[i].phase) : NULL);
         json_sums(&j, &list[i]);
-        json_close(&j, '}');
+        pl_json_put_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_close(&j, '}');
+    pl_json_put_close(&j, ']');
+    pl_json_put_close(&j, '}');
     putchar('\n');
     free(list);
     return 0;

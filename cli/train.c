@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/json_writer.h"
 #include "core/number.h"
 #include "curve.h"
 #include "progress.h"
@@ -139,40 +140,40 @@ static void print_text(const request *r, const pl_weights_info *info, const curv
 static void print_json(const request *r, const pl_weights_info *info, const curve *losses) {
     const pl_train_point *best = curve_best(losses);
     char seed[32];
-    json j = {.out = stdout};
-    json_open(&j, NULL, '{');
-    json_int(&j, "schema", 1);
-    json_string(&j, "estimator", info->estimator);
-    json_string(&j, "file", r->out);
-    json_string(&j, "target", info->target);
-    json_string(&j, "options", info->options);
-    json_string(&j, "command", info->command);
-    json_string(&j, "data", info->data);
+    pl_json_writer j = {.file = stdout};
+    pl_json_put_open(&j, NULL, '{');
+    pl_json_put_int(&j, "schema", 1);
+    pl_json_put_string(&j, "estimator", info->estimator);
+    pl_json_put_string(&j, "file", r->out);
+    pl_json_put_string(&j, "target", info->target);
+    pl_json_put_string(&j, "options", info->options);
+    pl_json_put_string(&j, "command", info->command);
+    pl_json_put_string(&j, "data", info->data);
     snprintf(seed, sizeof seed, "%" PRIu64, info->seed);
     if (info->seed < UINT64_C(1) << 53)
-        json_raw(&j, "seed", seed);
+        pl_json_put_raw(&j, "seed", seed);
     else
-        json_string(&j, "seed", seed); /* more than JSON readers take for a whole number */
-    json_bytes(&j, "rows", info->rows);
+        pl_json_put_string(&j, "seed", seed); /* more than JSON readers take for a whole number */
+    pl_json_put_count(&j, "rows", info->rows);
     if (best) {
-        json_int(&j, "best_epoch", best->epoch);
-        json_float(&j, "train_loss", best->train_loss);
-        json_float(&j, "valid_loss", best->valid_loss);
+        pl_json_put_int(&j, "best_epoch", best->epoch);
+        pl_json_put_real(&j, "train_loss", best->train_loss);
+        pl_json_put_real(&j, "valid_loss", best->valid_loss);
     } else {
-        json_string(&j, "best_epoch", NULL);
-        json_string(&j, "train_loss", NULL);
-        json_string(&j, "valid_loss", NULL);
+        pl_json_put_string(&j, "best_epoch", NULL);
+        pl_json_put_string(&j, "train_loss", NULL);
+        pl_json_put_string(&j, "valid_loss", NULL);
     }
-    json_open(&j, "curve", '[');
+    pl_json_put_open(&j, "curve", '[');
     for (size_t i = 0; i < losses->count; i++) {
-        json_open(&j, NULL, '{');
-        json_int(&j, "epoch", losses->points[i].epoch);
-        json_float(&j, "train_loss", losses->points[i].train_loss);
-        json_float(&j, "valid_loss", losses->points[i].valid_loss);
-        json_close(&j, '}');
+        pl_json_put_open(&j, NULL, '{');
+        pl_json_put_int(&j, "epoch", losses->points[i].epoch);
+        pl_json_put_real(&j, "train_loss", losses->points[i].train_loss);
+        pl_json_put_real(&j, "valid_loss", losses->points[i].valid_loss);
+        pl_json_put_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_close(&j, '}');
+    pl_json_put_close(&j, ']');
+    pl_json_put_close(&j, '}');
     putchar('\n');
 }
 

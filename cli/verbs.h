@@ -2,7 +2,7 @@
 #ifndef CLI_VERBS_H
 #define CLI_VERBS_H
 
-#include "json.h"
+#include "core/json_writer.h"
 #include "options.h"
 
 int verb_estimate(const request *r);

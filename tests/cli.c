@@ -7,8 +7,8 @@
 
 #include "check.h"
 #include "comma.h"
+#include "core/json_writer.h"
 #include "curve.h"
-#include "json.h"
 #include "modules.h"
 #include "options.h"
 #include "text.h"
@@ -552,16 +552,16 @@ static void json_is_escaped(void) {
     FILE *file = tmpfile();
     CHECK(file != NULL);
     if (!file) return;
-    json j = {.out = file};
-    json_open(&j, NULL, '{');
-    json_string(&j, "a\"b", "x\\y\n\x01\xc3\xa9\xff\xed\xa0\x80\xc0\xaf");
-    json_bytes(&j, "n", PL_UNKNOWN);
-    json_float(&j, "f", 0.5);
-    json_open(&j, "l", '[');
-    json_int(&j, NULL, -3);
-    json_bool(&j, NULL, true);
-    json_close(&j, ']');
-    json_close(&j, '}');
+    pl_json_writer j = {.file = file};
+    pl_json_put_open(&j, NULL, '{');
+    pl_json_put_string(&j, "a\"b", "x\\y\n\x01\xc3\xa9\xff\xed\xa0\x80\xc0\xaf");
+    pl_json_put_count(&j, "n", PL_UNKNOWN);
+    pl_json_put_real(&j, "f", 0.5);
+    pl_json_put_open(&j, "l", '[');
+    pl_json_put_int(&j, NULL, -3);
+    pl_json_put_bool(&j, NULL, true);
+    pl_json_put_close(&j, ']');
+    pl_json_put_close(&j, '}');
     rewind(file);
     size_t size = fread(text, 1, sizeof text - 1, file);
     text[size] = '\0';

@@ -1,4 +1,4 @@
-/* text: text that grows in an arena, for JSON and other things written whole. */
+/* text: text that grows in an arena, for what is written whole: JSON (core/json_writer.h). */
 #ifndef PL_CORE_TEXT_H
 #define PL_CORE_TEXT_H
 
@@ -16,8 +16,5 @@ typedef struct pl_text {
 
 void pl_text_put(pl_text *w, const char *bytes, size_t length);
 void pl_text_add(pl_text *w, const char *text);
-void pl_text_format(pl_text *w, const char *format, ...) PL_PRINTF(2, 3); /* up to 95 bytes */
-/* A JSON string with its quotes, or null; bytes that are no UTF-8 become U+FFFD. */
-void pl_text_string(pl_text *w, const char *string);
 
 #endif

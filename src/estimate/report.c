@@ -6,14 +6,12 @@
  * writes. */
 #include "estimate/report.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/number.h"
-#include "core/text.h"
+#include "core/json_writer.h"
 
 /* The public struct comes first, so that a pl_report * is a full_report * too. */
 typedef struct full_report {
@@ -102,168 +100,144 @@ void pl_report_close(pl_report **report) {
     *report = NULL;
 }
 
-/* ---- JSON ---- */
-
-/* A count or bytes; what is negative is unknown. */
-static void put_number(pl_text *w, const char *key, int64_t value) {
-    pl_text_add(w, key);
-    if (value < 0)
-        pl_text_add(w, "null");
-    else
-        pl_text_format(w, "%" PRId64, value);
-}
-
-/* Whole numbers as such up to where a double is exact; else six digits, which are more than is
- * known: 0.95 must not become 0.94999999999999996. */
-static void put_real(pl_text *w, const char *key, double value) {
-    pl_text_add(w, key);
-    if (!isfinite(value))
-        pl_text_add(w, "null");
-    else if (fabs(value) < 9007199254740992.0 && value == floor(value))
-        pl_text_add(w, PL_REAL(".0f", value == 0 ? 0 : value));
-    else
-        pl_text_add(w, PL_REAL(".6g", value));
-}
-
-static void put_strings(pl_text *w, const char *const *strings, size_t count) {
-    pl_text_add(w, "[");
-    for (size_t i = 0; i < count; i++) {
-        if (i) pl_text_add(w, ",");
-        pl_text_string(w, strings[i]);
-    }
-    pl_text_add(w, "]");
-}
-
-static const char *boolean(bool value) {
-    return value ? "true" : "false";
-}
-
-static void put_model(pl_text *w, const pl_report *report, const pl_model_info *info) {
-    pl_text_add(w, "\"model\":{\"name\":");
-    pl_text_string(w, info->name);
-    pl_text_add(w, ",\"torch_version\":");
-    pl_text_string(w, info->torch_version && info->torch_version[0] ? info->torch_version : NULL);
-    put_number(w, ",\"parameters\":", info->parameters);
-    int64_t trainable = ((const full_report *)report)->trainable;
-    put_number(w, ",\"trainable\":", trainable != PL_UNKNOWN ? trainable : info->trainable);
-    put_number(w, ",\"operators\":", info->operators);
-    put_number(w, ",\"batch\":", report->batch);
-    put_number(w, ",\"seq\":", report->seq);
-    pl_text_add(w, ",\"unknown_operators\":");
-    put_strings(w, report->unknown_operators, report->unknown_count);
-    pl_text_add(w, "}");
-}
-
-static void put_memory(pl_text *w, const pl_report *report) {
-    put_number(w, "\"memory\":{\"peak_bytes\":", report->peak_bytes);
-    put_number(w, ",\"low_bytes\":", report->low_bytes);
-    put_number(w, ",\"high_bytes\":", report->high_bytes);
-    put_real(w, ",\"coverage\":", report->coverage);
-    put_number(w, ",\"allocated_bytes\":", report->allocated_bytes);
-    put_number(w, ",\"reserved_bytes\":", report->reserved_bytes);
-    put_number(w, ",\"overhead_bytes\":", report->overhead_bytes);
-    pl_text_add(w, ",\"peak_phase\":");
-    pl_text_string(w, pl_phase_name(report->peak_phase));
-    put_number(w, ",\"peak_step\":", report->peak_step);
-    pl_text_add(w, ",\"peak_operator\":");
-    pl_text_string(w, report->peak_operator);
-    pl_text_add(w, ",\"peak_module\":");
-    pl_text_string(w, report->peak_module);
-    pl_text_add(w, ",\"breakdown\":{");
-    for (int kind = 0; kind < PL_KINDS; kind++) {
-        if (kind) pl_text_add(w, ",");
-        pl_text_string(w, pl_kind_name((pl_kind)kind));
-        put_number(w, ":", report->breakdown[kind]);
-    }
-    pl_text_add(w, "}}");
-}
-
 double pl_report_flop_rate(const pl_report *report) {
     if (isfinite(report->flop_rate) || !(report->step_ms.value > 0)) return report->flop_rate;
     return report->flops_per_step / (report->step_ms.value / 1e3);
 }
 
-static void put_compute(pl_text *w, const pl_report *report) {
+/* ---- JSON ---- */
+
+/* Whole numbers as such up to where a double is exact; else six digits, which are more than is
+ * known: 0.95 must not become 0.94999999999999996. */
+static void put_real(pl_json_writer *w, const char *key, double value) {
+    w->real = fabs(value) < 9007199254740992.0 && value == floor(value) ? ".0f" : ".6g";
+    pl_json_put_real(w, key, value == 0 ? 0 : value);
+}
+
+static void put_strings(pl_json_writer *w, const char *key, const char *const *strings,
+                        size_t count) {
+    pl_json_put_open(w, key, '[');
+    for (size_t i = 0; i < count; i++) pl_json_put_string(w, NULL, strings[i]);
+    pl_json_put_close(w, ']');
+}
+
+static void put_model(pl_json_writer *w, const pl_report *report, const pl_model_info *info) {
+    const char *version = info->torch_version;
+    int64_t trainable = ((const full_report *)report)->trainable;
+    pl_json_put_open(w, "model", '{');
+    pl_json_put_string(w, "name", info->name);
+    pl_json_put_string(w, "torch_version", version && version[0] ? version : NULL);
+    pl_json_put_count(w, "parameters", info->parameters);
+    pl_json_put_count(w, "trainable", trainable != PL_UNKNOWN ? trainable : info->trainable);
+    pl_json_put_count(w, "operators", info->operators);
+    pl_json_put_count(w, "batch", report->batch);
+    pl_json_put_count(w, "seq", report->seq);
+    put_strings(w, "unknown_operators", report->unknown_operators, report->unknown_count);
+    pl_json_put_close(w, '}');
+}
+
+static void put_gpu(pl_json_writer *w, const pl_gpu *gpu) {
+    pl_json_put_open(w, "gpu", '{');
+    pl_json_put_string(w, "name", gpu->name);
+    pl_json_put_string(w, "title", gpu->title);
+    pl_json_put_count(w, "capacity_bytes", gpu->capacity_bytes);
+    pl_json_put_bool(w, "calibrated", gpu->calibrated);
+    pl_json_put_close(w, '}');
+}
+
+static void put_memory(pl_json_writer *w, const pl_report *report) {
+    pl_json_put_open(w, "memory", '{');
+    pl_json_put_count(w, "peak_bytes", report->peak_bytes);
+    pl_json_put_count(w, "low_bytes", report->low_bytes);
+    pl_json_put_count(w, "high_bytes", report->high_bytes);
+    put_real(w, "coverage", report->coverage);
+    pl_json_put_count(w, "allocated_bytes", report->allocated_bytes);
+    pl_json_put_count(w, "reserved_bytes", report->reserved_bytes);
+    pl_json_put_count(w, "overhead_bytes", report->overhead_bytes);
+    pl_json_put_string(w, "peak_phase", pl_phase_name(report->peak_phase));
+    pl_json_put_count(w, "peak_step", report->peak_step);
+    pl_json_put_string(w, "peak_operator", report->peak_operator);
+    pl_json_put_string(w, "peak_module", report->peak_module);
+    pl_json_put_open(w, "breakdown", '{');
+    for (int kind = 0; kind < PL_KINDS; kind++)
+        pl_json_put_count(w, pl_kind_name((pl_kind)kind), report->breakdown[kind]);
+    pl_json_put_close(w, '}');
+    pl_json_put_close(w, '}');
+}
+
+static void put_compute(pl_json_writer *w, const pl_report *report) {
     static const pl_phase phases[] = {PL_PHASE_FORWARD, PL_PHASE_BACKWARD, PL_PHASE_OPTIMIZER};
-    put_real(w, "\"compute\":{\"flops_per_step\":", report->flops_per_step);
-    put_real(w, ",\"flops_per_s\":", pl_report_flop_rate(report));
-    put_real(w, ",\"step_ms\":", report->step_ms.value);
-    put_real(w, ",\"step_ms_low\":", report->step_ms.low);
-    put_real(w, ",\"step_ms_high\":", report->step_ms.high);
-    put_real(w, ",\"device_ms\":", report->device_ms);
-    put_real(w, ",\"host_ms\":", report->host_ms);
-    put_real(w, ",\"copy_ms\":", report->copy_ms);
     bool known = isfinite(report->device_ms) && isfinite(report->host_ms);
-    pl_text_add(w, ",\"bound\":");
     bool copies = report->copy_ms > report->host_ms && report->copy_ms > report->device_ms;
-    pl_text_string(w, !known ? NULL : copies ? "copy" : report->host_bound ? "host" : "device");
-    put_real(w, ",\"launches\":", report->launches);
-    put_real(w, ",\"moved_bytes\":", report->moved_bytes);
-    pl_text_add(w, ",\"flops\":{");
-    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
-        if (i) pl_text_add(w, ",");
-        pl_text_string(w, pl_phase_name(phases[i]));
-        put_real(w, ":", report->flops[phases[i]]);
-    }
-    pl_text_add(w, "}}");
+    pl_json_put_open(w, "compute", '{');
+    put_real(w, "flops_per_step", report->flops_per_step);
+    put_real(w, "flops_per_s", pl_report_flop_rate(report));
+    put_real(w, "step_ms", report->step_ms.value);
+    put_real(w, "step_ms_low", report->step_ms.low);
+    put_real(w, "step_ms_high", report->step_ms.high);
+    put_real(w, "device_ms", report->device_ms);
+    put_real(w, "host_ms", report->host_ms);
+    put_real(w, "copy_ms", report->copy_ms);
+    pl_json_put_string(w, "bound",
+                       !known               ? NULL
+                       : copies             ? "copy"
+                       : report->host_bound ? "host"
+                                            : "device");
+    put_real(w, "launches", report->launches);
+    put_real(w, "moved_bytes", report->moved_bytes);
+    pl_json_put_open(w, "flops", '{');
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+        put_real(w, pl_phase_name(phases[i]), report->flops[phases[i]]);
+    pl_json_put_close(w, '}');
+    pl_json_put_close(w, '}');
 }
 
 /* A counter's value, low or high, by the place of that in pl_figure. */
-static void put_counters(pl_text *w, const pl_report *report, size_t offset) {
+static void put_counters(pl_json_writer *w, const pl_report *report, size_t offset) {
     for (int c = 0; c < PL_COUNTERS; c++) {
         double value;
         memcpy(&value, (const char *)&report->counters[c] + offset, sizeof value);
-        if (c) pl_text_add(w, ",");
-        pl_text_string(w, pl_counter_name((pl_counter)c));
-        put_real(w, ":", value);
+        put_real(w, pl_counter_name((pl_counter)c), value);
     }
 }
 
-static void put_utilization(pl_text *w, const pl_report *report) {
-    pl_text_add(w, "\"utilization\":{");
+static void put_utilization(pl_json_writer *w, const pl_report *report) {
+    pl_json_put_open(w, "utilization", '{');
     put_counters(w, report, offsetof(pl_figure, value));
-    pl_text_add(w, ",\"low\":{");
+    pl_json_put_open(w, "low", '{');
     put_counters(w, report, offsetof(pl_figure, low));
-    pl_text_add(w, "},\"high\":{");
+    pl_json_put_close(w, '}');
+    pl_json_put_open(w, "high", '{');
     put_counters(w, report, offsetof(pl_figure, high));
-    pl_text_add(w, "},\"levels\":{");
+    pl_json_put_close(w, '}');
+    pl_json_put_open(w, "levels", '{');
     for (int c = 0; c < PL_COUNTERS; c++) {
         pl_level level = pl_level_predicted(report->family, (pl_counter)c, &report->counters[c]);
-        if (c) pl_text_add(w, ",");
-        pl_text_string(w, pl_counter_name((pl_counter)c));
-        pl_text_add(w, ":");
-        pl_text_string(w, pl_level_name(level));
+        pl_json_put_string(w, pl_counter_name((pl_counter)c), pl_level_name(level));
     }
-    pl_text_add(w, "},\"family\":");
-    pl_text_string(w, pl_family_name(report->family));
-    put_real(w, ",\"coverage\":", report->time_coverage);
-    pl_text_add(w, "}");
+    pl_json_put_close(w, '}');
+    pl_json_put_string(w, "family", pl_family_name(report->family));
+    put_real(w, "coverage", report->time_coverage);
+    pl_json_put_close(w, '}');
 }
 
 const char *pl_report_json(pl_report *report, const pl_model *model) {
-    pl_text w = {.arena = pl_report_arena(report)};
-    pl_text_add(&w, "{\"schema\":1,");
+    pl_text text = {.arena = pl_report_arena(report)};
+    pl_json_writer w = {.text = &text};
+    pl_json_put_open(&w, NULL, '{');
+    pl_json_put_int(&w, "schema", 1);
     put_model(&w, report, pl_model_describe(model));
-    pl_text_add(&w, ",\"gpu\":{\"name\":");
-    pl_text_string(&w, report->gpu->name);
-    pl_text_add(&w, ",\"title\":");
-    pl_text_string(&w, report->gpu->title);
-    put_number(&w, ",\"capacity_bytes\":", report->gpu->capacity_bytes);
-    pl_text_format(&w, ",\"calibrated\":%s},\"estimator\":", boolean(report->gpu->calibrated));
-    pl_text_string(&w, report->estimator);
-    pl_text_add(&w, ",");
+    put_gpu(&w, report->gpu);
+    pl_json_put_string(&w, "estimator", report->estimator);
     put_memory(&w, report);
-    pl_text_format(&w, ",\"fits\":%s,\"out_of_memory\":%s", boolean(report->fits),
-                   boolean(report->out_of_memory));
-    put_number(&w, ",\"retries\":", report->retries);
-    put_number(&w, ",\"events\":", report->events);
-    pl_text_add(&w, ",");
+    pl_json_put_bool(&w, "fits", report->fits);
+    pl_json_put_bool(&w, "out_of_memory", report->out_of_memory);
+    pl_json_put_count(&w, "retries", report->retries);
+    pl_json_put_count(&w, "events", report->events);
     put_compute(&w, report);
-    pl_text_add(&w, ",");
     put_utilization(&w, report);
-    put_number(&w, ",\"elapsed_us\":", report->elapsed_us);
-    pl_text_add(&w, ",\"warnings\":");
-    put_strings(&w, report->warnings, report->warning_count);
-    pl_text_add(&w, "}");
-    return w.failed ? NULL : w.text;
+    pl_json_put_count(&w, "elapsed_us", report->elapsed_us);
+    put_strings(&w, "warnings", report->warnings, report->warning_count);
+    pl_json_put_close(&w, '}');
+    return text.failed ? NULL : text.text;
 }
