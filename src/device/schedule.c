@@ -20,11 +20,11 @@ static const double gap_us = 0.9;
 
 enum { REMEMBERED = 2048 };
 
-typedef struct memory {
+typedef struct remembered {
     const pl_work *calls[REMEMBERED]; /* NULL: none yet, and what follows is not set */
     pl_cost costs[REMEMBERED];
     double host[REMEMBERED];
-} memory;
+} remembered;
 
 static bool alike(const pl_work *a, const pl_work *b) {
     return a->kind == b->kind && a->class == b->class && a->pass == b->pass &&
@@ -81,7 +81,7 @@ bool pl_schedule_of(pl_schedule *out, const pl_tape *tape, const pl_gpu *gpu,
                     const pl_schedule_settings *settings) {
     *out = (pl_schedule){0};
     double speed = settings->host_speed > 0 ? settings->host_speed : 1;
-    memory *known = malloc(sizeof *known);
+    remembered *known = malloc(sizeof *known);
     if (known) memset(known->calls, 0, sizeof known->calls);
     pl_arena *scratch = pl_arena_new(pl_arena_budget(tape->arena));
     float(*times)[2] =

@@ -50,7 +50,7 @@ const char *pl_build_text(pl_builder *b, const char *format, ...)
  * path again is another call of the same module. */
 void pl_module_enter(pl_builder *b, const char *name, const char *type);
 void pl_module_leave(pl_builder *b);
-/* Children (and parameters) of the present module in the order of its __init__, parted by spaces:
+/* Children (and parameters) of the present module in the order of its __init__, split by spaces:
  * that of named_parameters, in which weights are placed. Those not named come behind, as first met.
  * "layers" stands for layers.0, layers.1, ... Parameters of a module come before its children. */
 void pl_module_children(pl_builder *b, const char *names);

@@ -20,7 +20,7 @@ typedef enum pl_finetune_kind {
 typedef struct pl_finetune {
     pl_finetune_kind kind;
     int64_t rank;        /* of the adapters */
-    const char *modules; /* names parted by commas, "all-linear", or NULL: the model type's own */
+    const char *modules; /* names split by commas, "all-linear", or NULL: the model type's own */
     bool checkpoint; /* the job checkpoints its blocks: the embeddings' output wants a gradient */
     bool plain; /* base(x) + b(a(x)): adapters in the model's type, no casts, no scaling (tests) */
 } pl_finetune;

@@ -14,9 +14,9 @@ struct pl_recipe {
     const char *name;
     int64_t batch, seq; /* where the job does not say; seq PL_UNKNOWN: the model has none */
     int64_t most_batch, most_seq;    /* the largest that may be asked for; INT64_MAX: any */
-    bool batch_assumed, seq_assumed; /* the file does not say: the caller is told */
+    bool batch_assumed, seq_assumed; /* the file does not say: reported to the caller */
     pl_dtype dtype;                  /* of the weights, where the file says; else float32 */
-    const char **warnings;           /* of reading: told with every estimate */
+    const char **warnings;           /* of reading: reported with every estimate */
     size_t warning_count, warning_room;
     bool guessed; /* a family taken for another, a shape assumed: the interval is wider */
     const void *description; /* the importer's */

@@ -35,7 +35,7 @@ typedef struct description {
     bool guessed; /* model_type is not known: the family is what the keys look like */
     const char *file;
     pl_task task;
-    pl_attn attn;
+    pl_hf_attention attn;
 } description;
 
 static const pl_hf_family *find_family(const char *model_type) {
@@ -162,7 +162,7 @@ static pl_status choose_attention(description *d, pl_recipe *recipe, const char 
                                   pl_error *err) {
     static const struct {
         const char *name;
-        pl_attn attn;
+        pl_hf_attention attn;
     } names[] = {{"sdpa", PL_ATTN_SDPA},
                  {"eager", PL_ATTN_EAGER},
                  {"flash2", PL_ATTN_FLASH2},
@@ -179,8 +179,7 @@ static pl_status choose_attention(description *d, pl_recipe *recipe, const char 
             return PL_OK;
         }
     if (given)
-        return pl_fail(err, PL_USAGE, "attention", -1, "%s is none of sdpa, eager, flash2",
-                       asked);
+        return pl_fail(err, PL_USAGE, "attention", -1, "%s is none of sdpa, eager, flash2", asked);
     if (name)
         pl_recipe_warn(recipe, "_attn_implementation \"%.40s\" is not known: sdpa is assumed",
                        name);
@@ -326,7 +325,9 @@ static void warn_of_keys(pl_recipe *recipe, const pl_config *c) {
         if (pl_config_true(c, flags[i]))
             pl_recipe_warn(recipe, "%s is not followed: what it keeps is not counted", flags[i]);
     if (pl_config_true(c, "gradient_checkpointing"))
-        pl_recipe_warn(recipe, "gradient_checkpointing is not followed: only the job says whether it checkpoints");
+        pl_recipe_warn(
+            recipe,
+            "gradient_checkpointing is not followed: only the job says whether it checkpoints");
     if (pl_config_number(c, "chunk_size_feed_forward") > 0)
         pl_recipe_warn(recipe, "chunk_size_feed_forward is not followed");
 }

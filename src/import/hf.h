@@ -22,7 +22,7 @@ typedef enum pl_task {
 } pl_task;
 
 /* config._attn_implementation. */
-typedef enum pl_attn { PL_ATTN_SDPA, PL_ATTN_EAGER, PL_ATTN_FLASH2 } pl_attn;
+typedef enum pl_hf_attention { PL_ATTN_SDPA, PL_ATTN_EAGER, PL_ATTN_FLASH2 } pl_hf_attention;
 
 typedef struct pl_config pl_config; /* the file's keys */
 
@@ -35,7 +35,7 @@ typedef struct pl_hf {
     const pl_hf_family *family;
     bool guessed; /* the family is one that the keys look like: model_type is not known */
     pl_task task; /* never AUTO */
-    pl_attn attn;
+    pl_hf_attention attn;
     int64_t batch, seq; /* seq: as --seq; of seq2seq models both the encoder's and the decoder's */
     pl_dtype dtype;     /* of the weights, as the graph has them */
     const char *file;   /* for messages */
@@ -43,7 +43,7 @@ typedef struct pl_hf {
 } pl_hf;
 
 /* Keys of the config. A number that is there and of another kind, or out of 0 .. 2^40, makes the
- * build fail with the key's name; null counts as absent. Names may have alternatives parted by '|':
+ * build fail with the key's name; null counts as absent. Names may have alternatives split by '|':
  * the first that is there ("n_embd|hidden_size"); "rope_scaling.rope_type" looks into an object. */
 int64_t pl_hf_int(pl_hf *m, const char *key, int64_t otherwise);
 int64_t pl_hf_need(pl_hf *m,
@@ -84,7 +84,7 @@ struct pl_hf_family {
     const char *version;   /* transformers' release whose code was followed: "5.22" */
     bool learnt_positions; /* a table of positions: no sequence longer than it (--seq is refused) */
     const char *positions; /* the key that says how many; NULL: the usual ones */
-    const char *warning;   /* what is assumed, told with every estimate; NULL: nothing */
+    const char *warning;   /* what is assumed, reported with every estimate; NULL: nothing */
     int64_t kept_positions;  /* of the table's, not for tokens: RoBERTa counts from padding on */
     int64_t usual_positions; /* of learnt_positions: how many, where the file does not say */
     uint32_t no_attention;   /* 1 << PL_ATTN_FLASH2 | ..: what it does not follow; its own runs */

@@ -22,12 +22,12 @@ static const char *trailing_number(const char *path) {
 }
 
 /* The children of each module: first[m] and, from it, next[]; -1 ends a list. */
-typedef struct family {
+typedef struct children {
     const pl_graph *graph;
     int32_t *first, *next;
-} family;
+} children;
 
-static bool find_children(family *f, pl_arena *arena) {
+static bool find_children(children *f, pl_arena *arena) {
     int32_t count = f->graph->module_count;
     f->first = pl_arena_array(arena, (size_t)count + 1, sizeof *f->first);
     f->next = pl_arena_array(arena, (size_t)count + 1, sizeof *f->next);
@@ -43,7 +43,7 @@ static bool find_children(family *f, pl_arena *arena) {
 
 /* Whether its parent has another child of the same type, and of the same path but for the number.
  */
-static bool has_sibling(const family *f, int32_t m) {
+static bool has_sibling(const children *f, int32_t m) {
     const pl_module *modules = f->graph->modules;
     const char *path = modules[m].path, *digits = trailing_number(path);
     size_t stem = (size_t)(digits - path);
@@ -67,9 +67,9 @@ static bool in_module_list(const pl_graph *g, int32_t m) {
                         strncmp(g->modules[parent].path, path, stem) != 0);
 }
 
-bool pl_blocks_find(pl_blocks *out, const pl_graph *g, pl_arena *arena) {
-    *out = (pl_blocks){.of = pl_arena_array(arena, (size_t)g->module_count + 1, sizeof *out->of)};
-    family f = {.graph = g};
+bool pl_blocks_find(pl_repeats *out, const pl_graph *g, pl_arena *arena) {
+    *out = (pl_repeats){.of = pl_arena_array(arena, (size_t)g->module_count + 1, sizeof *out->of)};
+    children f = {.graph = g};
     if (!out->of || !find_children(&f, arena)) return false;
     /* A module's parent has a smaller index, so one pass finds the outermost blocks. */
     for (int32_t m = 0; m < g->module_count; m++) {
@@ -83,7 +83,7 @@ bool pl_blocks_find(pl_blocks *out, const pl_graph *g, pl_arena *arena) {
     return true;
 }
 
-int32_t pl_blocks_at(const pl_blocks *blocks, const pl_graph *g, int32_t node) {
+int32_t pl_blocks_at(const pl_repeats *blocks, const pl_graph *g, int32_t node) {
     int32_t m = node >= 0 ? g->nodes[node].module : -1;
     return m >= 0 ? blocks->of[m] : -1;
 }

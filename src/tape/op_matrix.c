@@ -584,7 +584,7 @@ void pl_run_einsum(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* ---- products of groups of rows ---- */
 
-/* [tokens, k] by [groups, k, n], the tokens parted among the groups: in bfloat16 on compute
+/* [tokens, k] by [groups, k, n], the tokens split among the groups: in bfloat16 on compute
  * capability 9.0 and later one kernel behind one that finds the operands' places; else a product a
  * group, whose ends the host asks for (native/cuda/GroupedBlas.cpp). FlopCounterMode does not know
  * it. */

@@ -16,7 +16,7 @@
  *     =  nothing: the output is its first argument as it is
  *     - 1..9  frees the oldest scratch, the newest (1), the one before it (2)...: the rest goes
  *             at the end
- *   backward  one part an argument, by position, parted by '|':  SAVED:FORMULA
+ *   backward  one part per argument, by position, split by '|':  SAVED:FORMULA
  *     saved, if the argument wants a gradient:
  *       a b c d  the arguments   r  the result   x  the i or m above
  *     formula, what is allocated to make the gradient, in order:
@@ -58,7 +58,7 @@ struct pl_operator {
     const char *forward, *backward;
     pl_work_kind work; /* of its kernels, forward and backward */
     pl_kernel_class class;
-    uint8_t kernels[2]; /* forward and backward; 0: one a tensor that is allocated */
+    uint8_t kernels[2]; /* forward and backward; 0: one per tensor that is allocated */
     bool zeroes;        /* backward fills with zeros what it then adds to or scatters into */
     const char *source; /* where the rule was read or measured */
 };
@@ -86,7 +86,7 @@ pl_value *pl_arg_value(pl_eager *e, const pl_node *node,
                        const char *name);                                 /* borrowed, NULL: none */
 pl_value *pl_arg_at(pl_eager *e, const pl_node *node, uint32_t position); /* borrowed, NULL: none */
 /* Room for `count` numbers of the function's own, 0 at first: fn->numbers. false: out of memory,
- * told to e. */
+ * which e keeps. */
 bool pl_fn_numbers(pl_eager *e, pl_fn *fn, size_t count);
 /* A dimension counted from the end (-1: the last) as one counted from the start. */
 int64_t pl_wrap_dim(int64_t dim, int dims);

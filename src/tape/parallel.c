@@ -34,7 +34,7 @@ typedef struct group {
     bool unsharded, done; /* done: its backward has run */
 } group;
 
-struct pl_parallel {
+struct pl_ranks {
     group *groups; /* blocks in order, the root last */
     int32_t group_count;
     int32_t *group_of; /* [module_count] */
@@ -51,7 +51,7 @@ static int64_t shard_elements(const pl_value *p, int world) {
     return pl_div_up(p->sizes[0], world) * (p->elements / p->sizes[0]);
 }
 
-static pl_dtype gathered_dtype(const pl_parallel *p, pl_dtype original) {
+static pl_dtype gathered_dtype(const pl_ranks *p, pl_dtype original) {
     return p->param_dtype != PL_DT_UNKNOWN && pl_dtype_is_float(original) ? p->param_dtype
                                                                           : original;
 }
@@ -124,7 +124,7 @@ static void reshard(pl_trainer *t, group *g) {
 /* The group's gradients into one buffer, reduced to this rank's shard. */
 static void reduce(pl_trainer *t, group *g) {
     pl_eager *e = &t->e;
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     if (g->done) return;
     g->done = true;
     reshard(t, g);
@@ -159,24 +159,24 @@ static void reduce(pl_trainer *t, group *g) {
 }
 
 static group *group_at(pl_trainer *t, int32_t node) {
-    const pl_parallel *p = t->parallel;
+    const pl_ranks *p = t->parallel;
     int32_t block = pl_blocks_at(&t->blocks, t->e.graph, node);
     return &p->groups[block >= 0 ? p->group_of[block] : p->group_count - 1];
 }
 
-static group *root_of(const pl_parallel *p) {
+static group *root_of(const pl_ranks *p) {
     return &p->groups[p->group_count - 1];
 }
 
 static void leave(pl_trainer *t, group *next) {
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     if (p->current && p->current != next && p->current != root_of(p) && t->job->stage == 3)
         reshard(t, p->current);
     p->current = next;
 }
 
 void pl_parallel_before(pl_trainer *t, int32_t node) {
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     if (t->job->parallel != PL_FSDP2) return;
     group *g = group_at(t, node);
     if (g == p->current) return;
@@ -186,7 +186,7 @@ void pl_parallel_before(pl_trainer *t, int32_t node) {
 }
 
 void pl_parallel_forward_done(pl_trainer *t) {
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     if (t->job->parallel != PL_FSDP2) return;
     leave(t, NULL);
     if (t->job->stage == 3) reshard(t, root_of(p));
@@ -195,14 +195,14 @@ void pl_parallel_forward_done(pl_trainer *t) {
 }
 
 /* The group before g in the order of the model: the next one backward comes to. */
-static group *group_before(const pl_parallel *p, const group *g) {
+static group *group_before(const pl_ranks *p, const group *g) {
     int32_t at = g == root_of(p) ? p->group_count - 2 : (int32_t)(g - p->groups) - 1;
     return at >= 0 ? &p->groups[at] : NULL;
 }
 
 void pl_parallel_backward(pl_eager *e, const pl_fn *fn) {
     pl_trainer *t = (pl_trainer *)e; /* e is its first member */
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     if (t->job->parallel != PL_FSDP2) return;
     if (!p->current) { /* backward begins: the root first */
         p->current = root_of(p);
@@ -221,7 +221,7 @@ void pl_parallel_backward(pl_eager *e, const pl_fn *fn) {
 }
 
 void pl_parallel_backward_done(pl_trainer *t) {
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     if (t->job->parallel != PL_FSDP2) return;
     if (p->current && p->current != root_of(p)) reduce(t, p->current);
     reduce(t, root_of(p));
@@ -230,7 +230,7 @@ void pl_parallel_backward_done(pl_trainer *t) {
 }
 
 void pl_parallel_zero_grad(pl_trainer *t) {
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     for (int32_t i = 0; i < p->group_count; i++) release(&t->e, &p->groups[i].reduced);
     for (int32_t i = 0; i < t->e.leaf_count; i++) t->e.leaves[i].reduced = false;
 }
@@ -238,7 +238,7 @@ void pl_parallel_zero_grad(pl_trainer *t) {
 /* ---- DDP ---- */
 
 void pl_parallel_before_step(pl_trainer *t, int step) {
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     pl_eager *e = &t->e;
     if (t->job->parallel != PL_DDP || step != 1) return;
     for (int32_t i = 0; i < p->bucket_count; i++) release(e, &p->buckets[i]);
@@ -303,7 +303,7 @@ static int32_t block_of_path(const named_block *blocks, size_t count, const char
 }
 
 static bool make_groups(pl_trainer *t) {
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     const pl_graph *g = t->e.graph;
     pl_arena *arena = t->e.tape->arena;
     p->groups = pl_arena_array(arena, (size_t)t->blocks.count + 1, sizeof *p->groups);
@@ -335,7 +335,7 @@ static bool make_groups(pl_trainer *t) {
 
 bool pl_parallel_prepare(pl_trainer *t) {
     if (t->job->parallel == PL_ALONE) return true;
-    pl_parallel *p = t->parallel = pl_arena_alloc(t->e.tape->arena, sizeof *p);
+    pl_ranks *p = t->parallel = pl_arena_alloc(t->e.tape->arena, sizeof *p);
     if (!p) return false;
     t->e.tape->used_communication = t->job->parallel == PL_FSDP2;
     p->buckets =
@@ -369,7 +369,7 @@ static void wrap_ddp(pl_trainer *t) {
 /* fully_shard(block) for each, then for the model: shards are made, the whole parameters go. */
 static void wrap_fsdp(pl_trainer *t) {
     pl_eager *e = &t->e;
-    pl_parallel *p = t->parallel;
+    pl_ranks *p = t->parallel;
     for (int32_t i = 0; i < e->leaf_count;
          i++) { /* a value of no bytes: the blocks are made below */
         const pl_value *whole = e->leaves[i].value;

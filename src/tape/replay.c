@@ -38,7 +38,7 @@ static pl_kind kind_of(const pl_replay *r, int32_t storage) {
 }
 
 /* What was there under the same number goes: a name was assigned anew. */
-static void bear(pl_replay *r, int32_t storage, int32_t block) {
+static void give_block(pl_replay *r, int32_t storage, int32_t block) {
     const pl_trace_storage *s = &r->trace->storages[storage];
     int32_t before = r->born[storage] ? r->blocks[storage] : 0;
     r->born[storage] = true;
@@ -69,7 +69,8 @@ void pl_replay_birth(pl_replay *r, uint32_t output, int64_t bytes) {
     if (!is_new(r, storage)) return;
     player *p = (player *)r;
     if (p->birth_step[storage] == -2) p->birth_step[storage] = -3;
-    bear(r, storage, pl_block_new(&r->e, bytes >= 0 ? bytes : r->trace->storages[storage].bytes));
+    give_block(r, storage,
+               pl_block_new(&r->e, bytes >= 0 ? bytes : r->trace->storages[storage].bytes));
 }
 
 void pl_replay_adopt(pl_replay *r, uint32_t output, int32_t block) {
@@ -80,7 +81,7 @@ void pl_replay_adopt(pl_replay *r, uint32_t output, int32_t block) {
         return;
     }
     if (p->birth_step[storage] == -2) p->birth_step[storage] = -3;
-    bear(r, storage, block);
+    give_block(r, storage, block);
 }
 
 static void die(pl_replay *r, int32_t storage) {
@@ -337,7 +338,7 @@ static size_t step_begin(const pl_trace *t, int step) {
     return t->event_count;
 }
 
-/* The storages that events first to end bear, in order, with the phase of each. */
+/* The storages that events first to end make, in order, with the phase of each. */
 typedef struct births {
     int32_t *storages;
     uint8_t *phases;

@@ -283,7 +283,7 @@ static void unscale_gradients(pl_trainer *t) {
     t->found_inf = pl_block_new(e, 4);
     pl_block_gone(e, single);
     /* The scale's inverse (two casts, a division), zeros, one pass over the gradients, then
-     * found_inf.item(); fused optimizers are told of it instead, and count its steps back. */
+     * found_inf.item(); fused optimizers are given it instead, and count its steps back. */
     e->what = "GradScaler";
     bool fused = t->optimizer->fused;
     pl_work_begin(e);

@@ -8,7 +8,7 @@
 #include "tape/operator.h"
 #include "tape/optimizer.h"
 
-typedef struct pl_parallel pl_parallel;
+typedef struct pl_ranks pl_ranks;
 
 typedef struct pl_trainer {
     pl_eager e; /* first: eager's callbacks find the run behind it */
@@ -18,7 +18,7 @@ typedef struct pl_trainer {
     pl_arena *step_arenas[2]; /* steps alternate: a step drops the gradients of the one before it */
     const pl_operator **operators; /* [node_count] */
     pl_lifetimes lifetimes;
-    pl_blocks blocks;
+    pl_repeats blocks;
     pl_loss loss;
     int32_t *held_by; /* [tensor_count]: frame that holds the value, as `frames` counts; 0: none */
     int32_t frames;   /* checkpointed calls so far */
@@ -27,7 +27,7 @@ typedef struct pl_trainer {
     pl_value *target;
     bool scaler_made;
     int32_t found_inf;
-    pl_parallel *parallel; /* NULL: alone */
+    pl_ranks *parallel; /* NULL: alone */
 } pl_trainer;
 
 #endif

@@ -1,10 +1,10 @@
-/* work: what a training step asks of the card and of the host, beside memory: one record an
+/* work: what a training step asks of the card and of the host, beside memory: one record per
  * operator or kernel, in the order of issue.
  *
  * Rules that compute something named (a product, a convolution, attention, a recurrent layer) say
  * so with pl_work_*. For everything else a record is made when the operator or the autograd
  * function ends: what it allocated was written by kernels, as many as the row of the operator table
- * says or one a tensor; what it was given was read. An operator that allocates and computes nothing
+ * says or one per tensor; what it was given was read. An operator that allocates and computes nothing
  * (a view) leaves a record without launches, since the host's time for it is real.
  *
  * Only the last of the simulated steps is recorded: it is as all later ones. */
@@ -99,7 +99,7 @@ void pl_work_begin(pl_eager *e);
 /* A tensor was allocated: kernels will write it. */
 void pl_work_made(pl_eager *e, int64_t bytes);
 /* It ends: what was allocated and belongs to no record yet becomes one. kind, pass and launches (0:
- * one a tensor) as the table has them, PL_WORK_VIEW: no kernel; read: bytes of what it was given;
+ * one per tensor) as the table has them, PL_WORK_VIEW: no kernel; read: bytes of what it was given;
  * like: gives the type, may be NULL; in_place: something was written though nothing was allocated;
  * zeroed: what is written was filled with zeros before. */
 typedef struct pl_work_rest {
@@ -154,10 +154,10 @@ void pl_work_convolution(pl_eager *e, pl_conv_pass pass, const pl_conv *conv, do
 void pl_work_attention(pl_eager *e, pl_pass pass, const pl_attention *attention);
 void pl_work_recurrent(pl_eager *e, pl_pass pass, const pl_rnn *rnn);
 /* `count` products of [rows, depth] and [depth, columns] in `launches` kernels, of what was not
- * noted as allocated; FlopCounterMode is not told of them. */
+ * noted as allocated; FlopCounterMode does not see them. */
 void pl_work_groups(pl_eager *e, pl_pass pass, pl_dtype dtype, int64_t count, int64_t rows,
                     int64_t depth, int64_t columns, int launches);
-/* An optimizer's product, by its sizes: FlopCounterMode is not told of it. */
+/* An optimizer's product, by its sizes: FlopCounterMode does not see it. */
 void pl_work_product_of(pl_eager *e, pl_dtype dtype, int64_t count, int64_t rows, int64_t depth,
                         int64_t columns);
 /* One foreach operator over all parameters that have a gradient; read, written: bytes. launches 0:

@@ -27,7 +27,7 @@ typedef struct pl_gpt {
     int64_t layer;     /* the block being built, from 0 */
     int32_t table;     /* the embedding's weight [vocab, width] */
     int32_t positions; /* int64 [1, seq] */
-    int32_t mask;      /* PL_NONE: attention is told that it is causal */
+    int32_t mask;      /* PL_NONE: attention takes is_causal */
     int32_t alibi;     /* of Bloom [batch * heads, 1, seq] */
     int32_t cos, sin;  /* of rotary families */
     bool bias;         /* linear layers have one */
