@@ -106,6 +106,7 @@ static int open_jobs(pl_jobs **jobs, const request *r) {
     pl_jobs_settings settings;
     pl_error err;
     pl_jobs_settings_default(&settings);
+    settings.limits = &r->limits;
     settings.more_graphs = r->graphs.names;
     settings.more_graph_count = r->graphs.count;
     settings.described = r->described;

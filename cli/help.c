@@ -16,6 +16,7 @@ static const struct {
     {2, "wrong usage"},
     {3, "an input that cannot be read; the message names the file and the place"},
     {4, "something missing on the machine"},
+    {5, "more than --max-memory or --max-time allow"},
     {10, "check: the job does not fit; collocate: not both"},
 };
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/clock.h"
 #include "core/number.h"
 #include "text.h"
 
@@ -243,6 +244,11 @@ const option_row option_table[] = {
      "write a report to FILE (.md), and its pictures beside it"},
     {IN(TRAIN), "curve", 0, "FILE", OPTION_FILE, PLACE(curve), NULL, NULL,
      "write a picture of the losses by epoch to FILE (.svg)"},
+    {READ | IN(EVALUATE) | IN(TRAIN), "max-memory", 0, "SIZE", OPTION_BYTES,
+     PLACE(limits.memory_bytes), NULL, "4GiB",
+     "memory that reading and simulating may take here, \"256MiB\"; more is refused"},
+    {READ | IN(EVALUATE) | IN(TRAIN), "max-time", 0, "TIME", OPTION_TIME, PLACE(max_ms), NULL,
+     "no limit", "time that the answer may take here, \"2s\" or \"500ms\"; more is refused"},
     {ALL_VERBS, "json", 'j', NULL, OPTION_SWITCH, PLACE(json), NULL, NULL,
      "print one JSON object instead of text"},
     {ALL_VERBS | 1u << VERB_NONE, "help", 'h', NULL, OPTION_SWITCH, PLACE(help), NULL, NULL,
@@ -501,6 +507,46 @@ static int set_real(const option_row *row, const char *value, double least, doub
     return 0;
 }
 
+/* A number and its unit, in the smallest of the units. */
+typedef struct unit {
+    const char *name;
+    double size;
+} unit;
+
+static int set_units(const option_row *row, const char *value, const unit *units, size_t count,
+                     double *number) {
+    size_t digits = strspn(value, "0123456789.");
+    for (size_t i = 0; i < count; i++) {
+        double got;
+        if (strcasecmp(value + digits, units[i].name) != 0) continue;
+        if (!pl_number_read(value, digits, &got) || !(got * units[i].size >= 1) ||
+            !(got * units[i].size < 9e15))
+            break;
+        *number = got * units[i].size;
+        return 0;
+    }
+    return complain(PL_USAGE, "--%s: %s is not a number with a unit, such as %s", row->name, value,
+                    row->type == OPTION_BYTES ? "256MiB or 2GiB" : "500ms or 2s");
+}
+
+static int set_bytes(const option_row *row, const char *value, size_t *bytes) {
+    static const unit units[] = {{"", 1},          {"B", 1},          {"KiB", 1024},
+                                 {"MiB", 1048576}, {"GiB", 1 << 30},  {"K", 1024},
+                                 {"M", 1048576},   {"G", 1073741824}, {"TiB", 1099511627776.0}};
+    double number;
+    int failed = set_units(row, value, units, sizeof units / sizeof *units, &number);
+    if (!failed) *bytes = (size_t)number;
+    return failed;
+}
+
+static int set_time(const option_row *row, const char *value, int64_t *ms) {
+    static const unit units[] = {{"ms", 1}, {"s", 1000}, {"", 1000}, {"min", 60000}};
+    double number;
+    int failed = set_units(row, value, units, sizeof units / sizeof *units, &number);
+    if (!failed) *ms = (int64_t)number;
+    return failed;
+}
+
 static int add_file(const option_row *row, const char *value, file_list *files) {
     if (!value[0]) return complain(PL_USAGE, "--%s: a name of a file is needed", row->name);
     if (files->count == MOST_FILES)
@@ -549,6 +595,8 @@ static int set_value(request *out, const option_row *row, const char *value) {
     case OPTION_FOLDS: return set_count(row, value, 2, MOST_FOLDS, &AT(int64_t));
     case OPTION_BIN: return set_count(row, value, 1, MOST_BIN, &AT(int64_t));
     case OPTION_SEED: return set_seed(row, value, &AT(uint64_t));
+    case OPTION_BYTES: return set_bytes(row, value, &AT(size_t));
+    case OPTION_TIME: return set_time(row, value, &AT(int64_t));
     case OPTION_SHARE: return set_share(row, value, &AT(double));
     case OPTION_SPEED: return set_real(row, value, LEAST_SPEED, MOST_SPEED, &AT(double));
     case OPTION_RATE:
@@ -640,6 +688,8 @@ int options_parse(request *out, int argc, char **argv) {
     out->argv = argv;
     pl_job_default(&out->job);
     pl_model_settings_default(&out->settings);
+    pl_limits_default(&out->limits);
+    out->settings.limits = &out->limits;
     int at = 1;
     if (at < argc && strcmp(argv[at], "help") == 0) { /* help VERB is VERB --help */
         out->help = true;
@@ -685,6 +735,7 @@ int options_parse(request *out, int argc, char **argv) {
     if (out->batches.count) out->job.batch = out->batches.numbers[0];
     if (out->seqs.count) out->job.seq = out->seqs.numbers[0];
     if (out->verb != VERB_EVALUATE && out->estimator) out->job.estimator = out->estimator;
+    if (out->max_ms) out->limits.deadline_ns = pl_now_ns() + out->max_ms * 1000000;
     return 0;
 }
 

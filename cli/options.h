@@ -52,6 +52,8 @@ typedef struct request {
     file_list files;  /* the operands */
     pl_job job;
     pl_model_settings settings; /* how the model is read */
+    pl_limits limits;           /* of all that the command does */
+    int64_t max_ms;             /* 0: no limit */
     number_list batches, seqs;  /* of estimate: the first is the job's */
     const char *estimator;      /* as given: a name, of evaluate a list; NULL: not given */
     bool json, help, version, described, time;
@@ -81,6 +83,8 @@ typedef enum option_type {
     OPTION_SPEED,     /* double: from LEAST_SPEED to MOST_SPEED */
     OPTION_RATE,      /* double: from LEAST_RATE to MOST_RATE, or "inf" */
     OPTION_PASSES,    /* int: from 1 to MOST_PASSES */
+    OPTION_BYTES,     /* size_t: "256MiB", "2GiB", "65536" */
+    OPTION_TIME,      /* int64_t, milliseconds: "2s", "500ms" */
     OPTION_THREADS,   /* int64_t: from 1 to MOST_THREADS */
     OPTION_TEXT,      /* const char * */
     OPTION_FILE,      /* const char *: completed as a file */

@@ -122,16 +122,20 @@ _plimsoll() {
     *:--curve)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
+    *:--max-memory)
+        return ;;
+    *:--max-time)
+        return ;;
     esac
     case ${COMP_WORDS[1]} in
-    estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --host-speed --copy-gbps --estimator --model --timeline --heatmap --json --help --version" ;;
-    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --host-speed --copy-gbps --estimator --model --timeline --time --times --json --help --version" ;;
-    check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --json --help --version" ;;
-    fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --most --json --help --version" ;;
-    collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --sharing --host-speed --copy-gbps --estimator --model --json --help --version" ;;
-    convert) options="--batch --seq --task --attention --train --out --json --help --version" ;;
-    evaluate) options="--gpu --estimator --model --graphs --described --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --json --help --version" ;;
-    train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --json --help --version" ;;
+    estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --host-speed --copy-gbps --estimator --model --timeline --heatmap --max-memory --max-time --json --help --version" ;;
+    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --host-speed --copy-gbps --estimator --model --timeline --time --times --max-memory --max-time --json --help --version" ;;
+    check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --max-memory --max-time --json --help --version" ;;
+    fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --most --max-memory --max-time --json --help --version" ;;
+    collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --sharing --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;
+    convert) options="--batch --seq --task --attention --train --out --max-memory --max-time --json --help --version" ;;
+    evaluate) options="--gpu --estimator --model --graphs --described --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --max-memory --max-time --json --help --version" ;;
+    train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --max-memory --max-time --json --help --version" ;;
     estimators) options="--json --help --version" ;;
     gpus) options="--json --help --version" ;;
     *) return ;;

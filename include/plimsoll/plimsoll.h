@@ -65,6 +65,7 @@ typedef struct pl_limits {
     int64_t operators;   /* default 4,194,304: of a graph; 0: no limit */
     int64_t events;      /* default 2^28: allocations and frees of a simulation; 0: no limit */
     int64_t timeout_ms;  /* default 0: none. From the start of the call */
+    int64_t deadline_ns; /* default 0: none. On CLOCK_MONOTONIC, for calls that share one */
     /* Default NULL. Asked now and then, from the thread that made the call; not 0: give up. */
     int (*cancelled)(void *context);
     void *cancel_context;

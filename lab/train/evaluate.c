@@ -78,7 +78,7 @@ static void take(evaluation *e, pl_trial *t, const pl_report *report) {
 static pl_status ask(evaluation *e, const pl_measured *item, pl_trial *t, pl_error *err) {
     pl_question q;
     pl_status status = pl_question_open(&q, e->jobs, item, e->estimator->info.needs_graph, err);
-    pl_report *report = status == PL_OK ? pl_report_new(NULL, 0) : NULL;
+    pl_report *report = status == PL_OK ? pl_report_new(&e->jobs->limits, 0) : NULL;
     if (status == PL_OK && !report) status = no_memory(err);
     if (status == PL_OK) {
         int64_t begin = pl_now_ns();

@@ -40,7 +40,7 @@ class ErrorStruct(ctypes.Structure):
 class Limits(ctypes.Structure):
     c_name = "pl_limits"
     _fields_ = [("size", c_size_t), ("memory_bytes", c_size_t), ("operators", c_int64), ("events", c_int64),
-                ("timeout_ms", c_int64), ("cancelled", c_void_p), ("cancel_context", c_void_p)]
+                ("timeout_ms", c_int64), ("deadline_ns", c_int64), ("cancelled", c_void_p), ("cancel_context", c_void_p)]
 
 
 class ModelSettings(ctypes.Structure):

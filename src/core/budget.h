@@ -19,11 +19,10 @@ typedef enum pl_spent {
 } pl_spent;
 
 typedef struct pl_budget {
-    size_t most_bytes, bytes; /* limit, 0: none; held now by all arenas */
-    int64_t most_operators;   /* of one graph; 0: no limit */
-    int64_t most_events;      /* of one tape; 0: no limit */
-    int64_t deadline_ns;      /* of pl_now_ns; 0: none */
-    int64_t timeout_ms;       /* that the deadline came from, for messages */
+    size_t most_bytes, bytes;        /* limit, 0: none; held now by all arenas */
+    int64_t most_operators;          /* of one graph; 0: no limit */
+    int64_t most_events;             /* of one tape; 0: no limit */
+    int64_t deadline_ns;             /* of pl_now_ns; 0: none */
     int (*cancelled)(void *context); /* NULL: never */
     void *cancel_context;
     pl_spent spent; /* the first limit that was reached */

@@ -7,32 +7,21 @@
 #include <string.h>
 
 #include "core/budget.h"
-#include "core/clock.h"
 #include "core/sized.h"
 #include "estimate/job.h"
 #include "estimate/model.h"
 
-/* One search: its limits hold for all of it, so that each simulation has what the ones before it
- * left of the time. */
+/* One search: its limits hold for all of it, so that simulations share one deadline. */
 typedef struct search {
     const pl_model *model;
     pl_job job;
     pl_limits limits;
-    int64_t begin_ms;
     pl_fit *fit;
 } search;
 
 static pl_status try_batch(search *s, int64_t batch, bool *fits, int64_t *high, pl_error *err) {
     pl_report *report = NULL;
-    pl_limits left = s->limits;
-    if (left.timeout_ms > 0) {
-        left.timeout_ms -= pl_now_us() / 1000 - s->begin_ms;
-        if (left.timeout_ms <= 0)
-            return pl_fail(err, PL_LIMIT, NULL, -1, "takes more than the request was given: %lld ms",
-                           (long long)s->limits.timeout_ms);
-    }
     s->job.batch = batch;
-    s->job.limits = &left;
     pl_status status = pl_estimate(&report, s->model, &s->job, err);
     if (status != PL_OK) return status;
     s->fit->tried++;
@@ -54,13 +43,18 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
                        "the graph has a fixed batch; export it with a dynamic one: "
                        "torch.export.export(model, args, dynamic_shapes={\"x\": {0: "
                        "torch.export.Dim(\"batch\")}})");
-    search s = {.model = model, .begin_ms = pl_now_us() / 1000, .fit = out};
+    search s = {.model = model, .fit = out};
     pl_status status = pl_job_read(&s.job, given, err);
     if (status != PL_OK) return status;
     s.job.want_alive = s.job.want_timeline = s.job.want_times = false;
     pl_limits_default(&s.limits);
     const pl_limits *asked = s.job.limits ? s.job.limits : &model->limits;
     pl_sized_read(&s.limits, sizeof s.limits, asked, asked->size);
+    pl_budget all;
+    pl_budget_start(&all, &s.limits);
+    s.limits.deadline_ns = all.deadline_ns;
+    s.limits.timeout_ms = 0;
+    s.job.limits = &s.limits;
     int64_t least = batch->least > 1 ? batch->least : 1;
     if (batch->most < most) most = batch->most;
     bool fits;

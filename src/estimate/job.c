@@ -109,8 +109,8 @@ static pl_status check_size(const char *member, int64_t value, pl_error *err) {
 static pl_status check_range(const char *member, int64_t value, int64_t least, int64_t most,
                              pl_error *err) {
     if (value >= least && value <= most) return PL_OK;
-    return pl_fail(err, PL_USAGE, member, -1, "%lld is not between %lld and %lld",
-                   (long long)value, (long long)least, (long long)most);
+    return pl_fail(err, PL_USAGE, member, -1, "%lld is not between %lld and %lld", (long long)value,
+                   (long long)least, (long long)most);
 }
 
 /* copies may be as fast as one likes: INFINITY. */
@@ -164,8 +164,8 @@ pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
         status = check_range("parallel", (int64_t)job->parallel, PL_ALONE, PL_FSDP2, err);
     if (status == PL_OK) status = check_range("world", job->world, 1, MOST_WORLD, err);
     if (status == PL_OK) status = check_range("stage", job->stage, 2, 3, err);
-    if (status == PL_OK) status = check_name("gpu", gpu, gpu && pl_gpu_find(gpu), "card", " in the catalogue",
-                            err);
+    if (status == PL_OK)
+        status = check_name("gpu", gpu, gpu && pl_gpu_find(gpu), "card", " in the catalogue", err);
     if (status == PL_OK)
         status = check_name("estimator", estimator, estimator && pl_estimator_named(estimator),
                             "estimator", "", err);

@@ -5,9 +5,9 @@
 #include "core/budget.h"
 
 typedef struct pl_reading {
-    pl_budget *budget;           /* NULL: no limits */
-    int depth_limit;             /* nesting of JSON and of subgraphs */
-    bool map;                    /* files are mapped, not read: nobody cuts them short meanwhile */
+    pl_budget *budget;            /* NULL: no limits */
+    int depth_limit;              /* nesting of JSON and of subgraphs */
+    bool map;                     /* files are mapped, not read: nobody cuts them short meanwhile */
     const char *task, *attention; /* of a config.json; NULL: as it says */
 } pl_reading;
 
