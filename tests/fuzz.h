@@ -4,6 +4,7 @@
 #ifndef PL_TESTS_FUZZ_H
 #define PL_TESTS_FUZZ_H
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,14 +70,14 @@ typedef struct fuzz_tally {
 
 /* `count` damaged variants of a text, each in a block of its exact size, so that a sanitizer sees
  * the first byte read past the end. once: whether it is still readable; it stops the program itself
- * where something is wrong. 0, or an exit code. */
-static inline int fuzz_variants(fuzz_tally *tally, const void *text, size_t text_size, long count,
-                                bool (*once)(const unsigned char *bytes, size_t size),
+ * where something is wrong. kept: the text itself need not be readable. 0, or an exit code. */
+static inline int fuzz_variants(fuzz_tally *tally, const void *text, size_t text_size, bool kept,
+                                long count, bool (*once)(const unsigned char *bytes, size_t size),
                                 void (*damage)(unsigned char *bytes, size_t *size, size_t room)) {
     size_t room = text_size + 4096;
     unsigned char *bytes = malloc(room);
     if (!bytes) return 4;
-    int code = once(text, text_size) ? 0 : 3;
+    int code = once(text, text_size) || kept ? 0 : 3;
     for (long i = 0; i < count && code == 0; i++) {
         size_t size = text_size;
         memcpy(bytes, text, size);
@@ -103,7 +104,31 @@ static inline void fuzz_report(const fuzz_tally *tally, const char *noun) {
            noun, tally->good, (double)tally->slowest_us / 1e3);
 }
 
-/* main of a driver: COUNT FILE... */
+/* The files of a folder, by name: what fuzzers found once, and seeds. */
+static inline int fuzz_folder(fuzz_tally *tally, const char *folder, long count,
+                              bool (*once)(const unsigned char *bytes, size_t size),
+                              void (*damage)(unsigned char *bytes, size_t *size, size_t room)) {
+    struct dirent **names;
+    int found = scandir(folder, &names, NULL, alphasort), code = found < 0 ? 3 : 0, files = 0;
+    for (int i = 0; i < found; i++) files += names[i]->d_name[0] != '.';
+    for (int i = 0; i < found; i++) {
+        char path[4096];
+        pl_file file;
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        if (code == 0 && names[i]->d_name[0] != '.') {
+            code =
+                pl_file_open(&file, path, SIZE_MAX, NULL) == PL_OK
+                    ? fuzz_variants(tally, file.bytes, file.size, true, count / files, once, damage)
+                    : 3;
+            if (code == 0) pl_file_close(&file);
+        }
+        free(names[i]);
+    }
+    if (found >= 0) free(names);
+    return code;
+}
+
+/* main of a driver: COUNT FILE-OR-FOLDER... */
 static inline int fuzz_files(int argc, char **argv, const char *noun,
                              bool (*once)(const unsigned char *bytes, size_t size),
                              void (*damage)(unsigned char *bytes, size_t *size, size_t room)) {
@@ -113,9 +138,11 @@ static inline int fuzz_files(int argc, char **argv, const char *noun,
     int code = 0;
     for (int f = 2; f < argc && code == 0; f++) {
         pl_file file;
-        pl_error err;
-        if (pl_file_open(&file, argv[f], SIZE_MAX, &err) != PL_OK) return 3;
-        code = fuzz_variants(&tally, file.bytes, file.size, count, once, damage);
+        if (pl_file_open(&file, argv[f], SIZE_MAX, NULL) != PL_OK) {
+            code = fuzz_folder(&tally, argv[f], count, once, damage);
+            continue;
+        }
+        code = fuzz_variants(&tally, file.bytes, file.size, false, count, once, damage);
         pl_file_close(&file);
     }
     fuzz_report(&tally, noun);

@@ -27,14 +27,15 @@ static bool build_once(const unsigned char *bytes, size_t size) {
     pl_status status =
         pl_import_hf(&recipe, (const char *)bytes, size, "config.json", &settings, &err);
     if (status != PL_OK) {
-        if (recipe || (status != PL_INPUT && status != PL_LIMIT) || err.code != status || (status == PL_INPUT && err.position < 0) ||
-            !err.message[0] || strcmp(err.where, "config.json") != 0)
+        if (recipe || (status != PL_INPUT && status != PL_LIMIT) || err.code != status ||
+            (status == PL_INPUT && err.position < 0) || !err.message[0] ||
+            strcmp(err.where, "config.json") != 0)
             stop("failure to read", &err);
         return false;
     }
     pl_graph *graph = NULL;
-    status = recipe->build(recipe, 2, recipe->seq == PL_UNKNOWN ? PL_UNKNOWN : 24,
-                           &budget, &graph, &err);
+    status = recipe->build(recipe, 2, recipe->seq == PL_UNKNOWN ? PL_UNKNOWN : 24, &budget, &graph,
+                           &err);
     if (status == PL_OK) {
         const char *wrong = graph ? graph_unsound(graph) : "no graph";
         if (wrong) stop(wrong, &err);

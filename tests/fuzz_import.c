@@ -148,9 +148,11 @@ int main(int argc, char **argv) {
         if (pl_file_open(&file, argv[f], SIZE_MAX, &err) != PL_OK) return 3;
         code = find_json(&file, argv[f], arena, &json, &json_size) ? 0 : 3;
         if (code == 0)
-            code = fuzz_variants(&tally, file.bytes, file.size, count / 3, import_once, damage);
+            code =
+                fuzz_variants(&tally, file.bytes, file.size, false, count / 3, import_once, damage);
         if (code == 0)
-            code = fuzz_variants(&tally, json, json_size, count - count / 3, import_once, damage);
+            code = fuzz_variants(&tally, json, json_size, false, count - count / 3, import_once,
+                                 damage);
         pl_arena_free(&arena);
         pl_file_close(&file);
     }

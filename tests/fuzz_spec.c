@@ -36,7 +36,8 @@ static void check_failure(pl_status status, const pl_error *err, const void *out
 static void build(const pl_recipe *recipe, int64_t batch, int64_t seq) {
     pl_error err = {0};
     pl_graph *graph = NULL;
-    pl_status status = recipe->build(recipe, batch, seq, &(pl_budget){.most_bytes = (size_t)64 << 20}, &graph, &err);
+    pl_status status = recipe->build(recipe, batch, seq,
+                                     &(pl_budget){.most_bytes = (size_t)64 << 20}, &graph, &err);
     const char *wrong = status == PL_OK ? graph_unsound(graph) : NULL;
     if (wrong) stop(wrong, &err);
     if (status != PL_OK && (graph || !err.message[0])) stop("building", &err);

@@ -389,7 +389,7 @@ static void many_jobs_meet_the_limit(void) {
         pl_status status;
         const char *words;
     } rows[] = {
-        {(size_t)4 << 20, PL_INPUT, "to unpack (the memory limit)"},
+        {(size_t)4 << 20, PL_LIMIT, "to unpack (the memory limit)"},
         {(size_t)64 << 20, PL_LIMIT, "67108864 bytes of memory"},
     };
     const char *path = write_file("many.xz", packed, packed_size);

@@ -26,7 +26,7 @@ static bool grow(char **bytes, size_t *room, size_t limit) {
 
 static pl_status over_limit(const lzma_stream *stream, const char *path, size_t limit,
                             pl_error *err) {
-    return pl_fail(err, PL_INPUT, path, (int64_t)stream->total_in,
+    return pl_fail(err, PL_LIMIT, path, (int64_t)stream->total_in,
                    "takes more than %zu bytes to unpack (the memory limit)", limit);
 }
 
