@@ -46,7 +46,7 @@ pip_installs_it() {
     says err 'PyTorch'
 }
 
-run_tests test_library test_report
+run_tests test_library test_report test_jobs
 if [ -n "$sanitized" ]; then
     echo "SKIP python with PyTorch: on the ordinary build alone"
 elif "$python" -c 'import torch' 2>/dev/null; then

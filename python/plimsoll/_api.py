@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 from . import _optimizer, _words
 from ._errors import Error, InputError, MissingError, UsageError
 from ._library import READING, laboratory, library, rows, text
-from ._model import DEFAULTS, Model, _Job
+from ._model import DEFAULTS, Model, _Job, _shown, _whole
 from ._report import Gpu, Report, gpu_of
 
 MOST = 65536  # the largest batch that max_batch tries
@@ -96,10 +96,10 @@ def _optimizer_name(optimizer: Any, traceable: bool) -> str:
         return "none"
     if isinstance(optimizer, str):
         if optimizer.lower() not in known:
-            raise UsageError("%r is none of %s" % (optimizer, ", ".join(known)), "optimizer")
+            raise UsageError("%s is none of %s" % (_shown(optimizer), ", ".join(known)), "optimizer")
         return optimizer.lower()
     if not _optimizer.is_optimizer(optimizer):
-        raise UsageError("a name or an optimizer of PyTorch, not %r" % (optimizer,), "optimizer")
+        raise UsageError("a name or an optimizer of PyTorch, not %s" % _shown(optimizer), "optimizer")
     name = _optimizer.label_of(optimizer)
     if name not in known and not traceable:
         raise UsageError("%s is none of %s, and can only be traced, which needs a torch.nn.Module and example_inputs"
@@ -112,13 +112,16 @@ def _check(asked: Dict[str, Any]) -> Gpu:
     told = dict(asked)
     if callable(told["loss"]):
         told["loss"] = "own"
+    for name in ("estimator", "gpu"):
+        if not isinstance(told[name], str):
+            raise UsageError("a string, not %s" % _shown(told[name]), name)
     _Job({k: v for k, v in told.items() if k != "optimizer"})
     if told["estimator"].lower() not in ("sim", "hybrid") and told["estimator"].lower() not in {e.name for e in estimators()}:
-        raise UsageError("%r is none of %s" % (told["estimator"], ", ".join(e.name for e in estimators())), "estimator")
+        raise UsageError("%s is none of %s" % (_shown(told["estimator"]), ", ".join(e.name for e in estimators())), "estimator")
     for gpu in gpus():
         if gpu.name == told["gpu"].lower():
             return gpu
-    raise UsageError("%r is none of %s" % (told["gpu"], ", ".join(g.name for g in gpus())), "gpu")
+    raise UsageError("%s is none of %s" % (_shown(told["gpu"]), ", ".join(g.name for g in gpus())), "gpu")
 
 
 def _check_reading(reading: Dict[str, Any]) -> None:
@@ -440,8 +443,7 @@ def max_batch(model: Any, example_inputs: Any = None, *, gpu: str = "h200", most
     asked.update(settings)
     optimizer = asked["optimizer"]
     asked["optimizer"] = _optimizer_name(optimizer, _is_module(model) and example_inputs is not None)
-    if not isinstance(most, int) or most < 1:
-        raise UsageError("from 1 on, not %r" % (most,), "most")
+    most = _whole(most, "most")
     if asked["batch"] is not None:
         raise UsageError("it is what max_batch looks for", "batch")
     module = _is_module(model)

@@ -10,6 +10,7 @@ from . import _words
 from ._api import estimate
 from ._errors import InputError, UsageError
 from ._library import COUNTERS, SHARINGS, UNKNOWN, DemandStruct, ErrorStruct, PairStruct, fail, library, text
+from ._model import _path, _shown, _text
 from ._report import Figure, Gpu, Report, figure_of, gpu_of, real
 
 
@@ -63,7 +64,10 @@ def _demand_of(told: Dict[str, Any]) -> DemandStruct:
         demand.calibrated = bool(told["gpu"]["calibrated"])
         for key in ("peak_bytes", "high_bytes"):
             value = told["memory"].get(key)
-            setattr(demand, key, UNKNOWN if value is None else int(value))
+            value = UNKNOWN if value is None else int(value)
+            if not UNKNOWN <= value < 1 << 62:
+                raise ValueError("%s %s" % (key, _shown(value)))
+            setattr(demand, key, value)
         for key in ("step_ms", "device_ms", "host_ms", "launches"):
             setattr(demand, key, number("compute", key))
         for i, key in enumerate(COUNTERS):
@@ -76,11 +80,14 @@ def _demand_of(told: Dict[str, Any]) -> DemandStruct:
 def _read(path: Any) -> Optional[DemandStruct]:
     """The demand of a file that estimate --json wrote; None: it is something else."""
     demand, err = DemandStruct(), ErrorStruct()
-    name = os.fspath(path)
-    if not library().pl_demand_open(ctypes.byref(demand), os.fsencode(name), ctypes.byref(err)):
+    name = os.fsdecode(path)
+    if not library().pl_demand_open(ctypes.byref(demand), _path(path), ctypes.byref(err)):
         return demand
-    with open(name, "rb") as file:
-        start = file.read(256).split()
+    try:
+        with open(path, "rb") as file:
+            start = file.read(256).split()
+    except OSError:
+        raise fail(err, name) from None
     joined = b"".join(start[:2])
     if joined.startswith((b'{"schema"', b'{"compute"')):  # an estimate, and a broken one
         raise fail(err, name)
@@ -107,13 +114,15 @@ def collocate(a: Any, b: Any, *, gpu: Optional[str] = None, sharing: str = "slic
     sharing: "slices", the driver's time slices, or "mps", NVIDIA's multi-process service.
     """
     if not isinstance(sharing, str) or sharing.lower() not in SHARINGS:
-        raise UsageError("%r is none of %s" % (sharing, ", ".join(SHARINGS)), "sharing")
+        raise UsageError("%s is none of %s" % (_shown(sharing), ", ".join(SHARINGS)), "sharing")
+    if gpu is not None and not isinstance(gpu, str):
+        raise UsageError("a string, not %s" % _shown(gpu), "gpu")
     lib, err, out = library(), ErrorStruct(), PairStruct()
     found = [_demand(job) for job in (a, b)]
     card = gpu or next((text(d.gpu) for d in found if d is not None), None) or "h200"
-    pointer = lib.pl_gpu_find(card.lower().encode("utf-8"))
+    pointer = lib.pl_gpu_find(_text(card, "gpu").lower())
     if not pointer:
-        raise UsageError("no card %r in the catalogue" % (card,), "gpu")
+        raise UsageError("no card %s in the catalogue" % _shown(card), "gpu")
     both = [d if d is not None else _demand_of(estimate(job, gpu=card, **settings).json) for d, job in zip(found, (a, b))]
     if lib.pl_collocate(ctypes.byref(out), ctypes.byref(both[0]), ctypes.byref(both[1]), pointer,
                         SHARINGS.index(sharing.lower()), ctypes.byref(err)):

@@ -38,13 +38,52 @@ def _names(function: Any) -> str:
     return ", ".join(text(name) or "" for name in rows(function))
 
 
-def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise UsageError("a whole number, not %r" % (value,), name)
-    number = value.__index__()
-    if not 0 < number < 1 << 62:
-        raise UsageError("from 1 on, not %d" % number, name)
-    return int(number)
+def _whole(value: Any, name: str, most: int = (1 << 62) - 1) -> int:
+    if isinstance(value, (bool, type)) or not hasattr(value, "__index__"):
+        raise UsageError("a whole number, not %s" % _shown(value), name)
+    number = int(value.__index__())
+    if not 0 < number <= most:
+        raise UsageError("from 1 to %d, not %s" % (most, _shown(number)), name)
+    return number
+
+
+def _shown(value: Any) -> str:
+    """A value as a message shows it, however long or odd it is."""
+    try:
+        shown = repr(value)
+    except Exception:  # an integer too long to be written, an object whose __repr__ fails
+        shown = "a value of type %s" % type(value).__name__
+    shown = shown.encode("utf-8", "backslashreplace").decode("utf-8")
+    return shown if len(shown) <= 200 else shown[:197] + "..."
+
+
+def _text(value: Any, name: str) -> bytes:
+    """A string for the library, which ends at a zero byte and is UTF-8."""
+    if not isinstance(value, str) or "\0" in value:
+        raise UsageError("a string, not %s" % _shown(value), name)
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise UsageError("a string of Unicode, not %s" % _shown(value), name) from None
+
+
+def _path(value: Any) -> bytes:
+    """A path for the library."""
+    try:
+        path = os.fsencode(value)
+    except (TypeError, UnicodeEncodeError) as problem:
+        raise UsageError("a path, not %s: %s" % (_shown(value), problem), "model") from problem
+    if b"\0" in path:
+        raise UsageError("a path with a zero byte", "model")
+    return path
+
+
+def _flag(value: Any, name: str) -> bool:
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise UsageError("true or false, not %s" % _shown(value), name)
 
 
 class _Job:
@@ -58,19 +97,15 @@ class _Job:
             if settings.get(name) is not None:
                 setattr(self.job, name, _whole(settings[name], name))
         if settings.get("accumulate") is not None:
-            number = _whole(settings["accumulate"], "accumulate")
-            if number > 4096:
-                raise UsageError("from 1 to 4096, not %d" % number, "accumulate")
-            self.job.accumulate = number
+            self.job.accumulate = _whole(settings["accumulate"], "accumulate", 4096)
         for name in ("optimizer", "gpu", "estimator", "alloc_conf", "train"):
             value = settings.get(name)
             if value is None:
                 continue
-            if not isinstance(value, str):
-                raise UsageError("a string, not %r" % (value,), name)
+            value = _text(value, name)  # bytes, which lower() takes for ASCII
             # The case of a name does not matter, as in the command.
             value = value.lower() if name in ("optimizer", "gpu", "estimator") else value
-            setattr(self.job, name, self._bytes(value, name))
+            setattr(self.job, name, value)
         if self.job.estimator not in (b"sim", b"hybrid"):
             _library.laboratory()
         for name, most in (("host_speed", 10), ("copy_gbps", 1000)):
@@ -79,29 +114,23 @@ class _Job:
                 continue
             endless = name == "copy_gbps" and value == math.inf
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not (endless or 0.1 <= value <= most):
-                raise UsageError("a number from 0.1 to %d, not %r" % (most, value), name)
+                raise UsageError("a number from 0.1 to %d, not %s" % (most, _shown(value)), name)
             setattr(self.job, name, float(value))
         for name in ("checkpoint", "channels_last", "cudnn_benchmark"):
-            setattr(self.job, name, bool(settings.get(name)))
+            setattr(self.job, name, _flag(settings.get(name), name))
         self._parse("precision", settings, lib.pl_precision_parse, lambda: _names(lib.pl_precision_name))
         self._parse("loss", settings, lib.pl_loss_parse, lambda: "auto, ce, mse, own, none")
         parallel = settings.get("parallel")
-        if parallel is not None and not lib.pl_parallel_parse(self._bytes(parallel, "parallel"), ctypes.byref(self.job)):
-            raise UsageError("%r is neither ddp:N nor fsdp2:N[:STAGE[:mp]]" % (parallel,), "parallel")
-
-    @staticmethod
-    def _bytes(value: Any, name: str) -> bytes:
-        if not isinstance(value, str) or "\0" in value:
-            raise UsageError("a string, not %r" % (value,), name)
-        return value.encode("utf-8", "surrogateescape")
+        if parallel is not None and not lib.pl_parallel_parse(_text(parallel, "parallel"), ctypes.byref(self.job)):
+            raise UsageError("%s is neither ddp:N nor fsdp2:N[:STAGE[:mp]]" % _shown(parallel), "parallel")
 
     def _parse(self, name: str, settings: Dict[str, Any], parse: Any, names: Any) -> None:
         value = settings.get(name)
         if value is None:
             return
         number = ctypes.c_int()
-        if not parse(self._bytes(value, name).lower(), ctypes.byref(number)):
-            raise UsageError("%r is none of %s" % (value, names()), name)
+        if not parse(_text(value, name).lower(), ctypes.byref(number)):
+            raise UsageError("%s is none of %s" % (_shown(value), names()), name)
         setattr(self.job, name, number.value)
 
 
@@ -124,12 +153,11 @@ class Model:
         if isinstance(source, (bytes, bytearray, memoryview)):
             content = bytes(source)
             status = lib.pl_model_open_memory(ctypes.byref(self._pointer), content, len(content),
-                                              name.encode("utf-8", "surrogateescape"), options, ctypes.byref(err))
+                                              name.encode("utf-8", "replace").replace(b"\0", b"?"), options, ctypes.byref(err))
         else:
-            name = os.fspath(source)
-            if "\0" in name:
-                raise UsageError("a path with a zero byte", "model")
-            status = lib.pl_model_open(ctypes.byref(self._pointer), os.fsencode(name), options, ctypes.byref(err))
+            path = _path(source)
+            name = os.fsdecode(path)
+            status = lib.pl_model_open(ctypes.byref(self._pointer), path, options, ctypes.byref(err))
         if status:
             raise fail(err, name)
 
@@ -143,8 +171,10 @@ class Model:
                 continue
             if key not in _library.READING:
                 raise UsageError("no such setting; there are " + ", ".join(_library.READING), key)
-            if isinstance(value, str):
-                value = value.encode("utf-8")
+            if key in ("memory_limit", "depth_limit"):
+                value = _whole(value, key, (1 << (62 if key == "memory_limit" else 31)) - 1)
+            else:
+                value = _text(value, key)
                 self._texts.append(value)
             if key in _library.LIMITS:
                 setattr(limits, _library.LIMITS[key], _whole(value, key))

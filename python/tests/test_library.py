@@ -174,6 +174,36 @@ class Errors(unittest.TestCase):
         self.assertEqual((str(again), again.position), ("file: at byte 3: bad", 3))
 
 
+class Locales(unittest.TestCase):
+    def test_a_decimal_comma_changes_nothing(self):
+        code = """
+import locale, sys
+import plimsoll
+example, mlp, lstm = sys.argv[1:]
+def ask():
+    reports = [plimsoll.estimate(example), plimsoll.estimate(mlp, host_speed=1.5, copy_gbps=12.5),
+               plimsoll.estimate(lstm, alloc_conf="garbage_collection_threshold:0.8")]
+    for report in reports:
+        del report.json["elapsed_us"]
+    pair = plimsoll.collocate(example, mlp)
+    return [report.json for report in reports], [pair.slowdown, pair.gain]
+before = ask()
+locale.setlocale(locale.LC_ALL, "comma")
+assert locale.localeconv()["decimal_point"] == ",", locale.localeconv()
+assert ask() == before
+print("alike")
+"""
+        examples = ROOT / "examples"
+        with tempfile.TemporaryDirectory() as folder:
+            env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+            made = subprocess.run(["sh", str(ROOT / "tests" / "comma_locale.sh"), folder], capture_output=True, text=True, env=env)
+            if made.returncode:
+                self.skipTest(made.stderr.strip())
+            done = subprocess.run([sys.executable, "-c", code, EXAMPLE, str(examples / "mlp.yaml"), str(examples / "lstm.yaml")],
+                                  capture_output=True, text=True, env=dict(os.environ, LOCPATH=folder))
+        self.assertEqual(done.stdout.strip(), "alike", done.stderr)
+
+
 class Threads(unittest.TestCase):
     def test_one_model_many_threads(self):
         model = plimsoll.load(EXAMPLE)
