@@ -1,6 +1,6 @@
 /* collocate: two jobs on one card: whether they fit together, how much slower each gets, and what
- * is won. The jobs are told by what was written with estimate --json, or estimated here. The
- * library decides (pl_collocate); here it is asked and told. */
+ * is won. The jobs are given as what estimate --json wrote, or estimated here. The
+ * library decides (pl_collocate); here it is asked and its answer printed. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "verbs.h"
 
 /* Whether a file begins as an estimate's JSON does, its keys as they were written or sorted: then a
- * failure to read it is told as one of an estimate, not of a model. */
+ * failure to read it is reported as one of an estimate, not of a model. */
 static bool looks_like_estimate(const char *path) {
     char text[256] = "";
     FILE *in = fopen(path, "r");
@@ -142,7 +142,7 @@ static void print_pair(const pl_demand jobs[2], const pl_pair *pair, const pl_gp
            text_style(PLAIN), text_bytes(pair->needed_bytes).text,
            text_bytes(pair->usable_bytes).text);
     if (isfinite(pair->gain.value)) {
-        printf("work a second: %s times that of one after the other",
+        printf("work per second: %s times that of one after the other",
                PL_REAL(".2f", pair->gain.value));
         if (isfinite(pair->gain.low) && isfinite(pair->gain.high))
             printf(", between %s and %s", PL_REAL(".2f", pair->gain.low),

@@ -251,6 +251,7 @@ static void remark(comparison *c, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (strlen(text) + strlen(hint_of(text)) < sizeof text) strcat(text, hint_of(text));
     c->remarks[c->remark_count++] = need_string(text);
 }
 
@@ -301,17 +302,17 @@ static size_t failures(const contender *of, const pl_trial **first) {
 
 /* Estimators that stumble over the same jobs for the same reason share a remark. */
 static void tell_failures(comparison *c) {
-    bool *told = need(c->ran, sizeof *told);
+    bool *said = need(c->ran, sizeof *said);
     for (size_t i = 0; i < c->ran; i++) {
         const pl_trial *first, *other;
         size_t failed = failures(&c->list[i], &first), alike = 0, used = 0;
         char names[512] = "";
-        if (!failed || told[i]) continue;
+        if (!failed || said[i]) continue;
         for (size_t k = i; k < c->ran; k++) {
             if (failures(&c->list[k], &other) != failed || strcmp(other->id, first->id) != 0 ||
                 strcmp(other->message, first->message) != 0)
                 continue;
-            told[k] = true;
+            said[k] = true;
             if (used < sizeof names)
                 used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
                                          alike ? ", " : "", c->list[k].info->name);
@@ -320,7 +321,7 @@ static void tell_failures(comparison *c) {
         remark(c, "%s could not estimate %zu job%s; the first, %s: %s", names, failed,
                failed == 1 ? "" : "s", first->id, first->message);
     }
-    free(told);
+    free(said);
 }
 
 static void find_remarks(comparison *c) {

@@ -92,7 +92,7 @@ bool scope_shown(const comparison *c, scope s);
 
 table *ranking_table(const comparison *c, scope s);
 table *bins_table(const comparison *c);
-/* Medians: a row an estimator, a column a group. NULL: there are no groups. */
+/* Medians: a row per estimator, a column per group. NULL: there are no groups. */
 table *median_table(const comparison *c, const grouping *g);
 table *group_table(const pl_evaluation *e, const grouping *g);
 table *worst_table(const pl_evaluation *e);

@@ -89,7 +89,7 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
         fputs(", ", stdout);
         text_clean(stdout, job->train);
     }
-    if (job->accumulate > 1) printf(", %d backward passes a step", job->accumulate);
+    if (job->accumulate > 1) printf(", %d backward passes per step", job->accumulate);
     if (job->checkpoint) fputs(", checkpointing", stdout);
     if (job->channels_last) fputs(", channels last", stdout);
     if (job->cudnn_benchmark) fputs(", cudnn benchmark", stdout);

@@ -1,8 +1,8 @@
 /* evaluate: estimators against measured jobs. The jobs and their graphs are read once, then each
  * estimator is run, with --split trained anew for each fold. Files are written before anything is
  * printed, so that a path that cannot be written fails without half an answer. An estimator that
- * fails does not take the others with it: it is left out and the reason is told; where it was asked
- * for by name, the exit code tells too. */
+ * fails does not take the others with it: it is left out and the reason reported; where it was asked
+ * for by name, the exit code says so too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static bool needs_no_graph(const pl_estimator_info *info) {
     return !info->needs_graph;
 }
 
-/* What can be told to be wrong before anything is read. */
+/* What can be seen to be wrong before anything is read. */
 static int check_request(const comparison *c, const request *r) {
     char list[1024];
     if (r->split != PL_SPLIT_NONE && r->job.weights)
@@ -209,7 +209,7 @@ static int write_files(const comparison *c, const request *r) {
     return code;
 }
 
-/* One estimator without a single estimate: what is known of the jobs is told all the same. */
+/* One estimator without a single estimate: what is known of the jobs is reported all the same. */
 static int tell_failure(comparison *c, const request *r, int code, bool whole) {
     contender *of = &c->list[0];
     if (!of->evaluation) return code;

@@ -69,7 +69,7 @@ static void json_confusion(pl_json_writer *j, const pl_evaluation *e, int64_t bi
     }
     pl_json_put_open(j, "confusion", '{');
     pl_json_put_int(j, "first_bin", first);
-    pl_json_put_open(j, "counts", '['); /* a row a measured bin, a column a predicted one */
+    pl_json_put_open(j, "counts", '['); /* a row per measured bin, a column per predicted one */
     for (size_t row = 0; row < classes; row++) {
         pl_json_put_open(j, NULL, '[');
         for (size_t k = 0; k < classes; k++)

@@ -97,7 +97,7 @@ void help_print(FILE *out, verb v) {
         put_wrapped(out, text, NAME_COLUMNS, TEXT_COLUMNS);
     }
     if (v == VERB_NONE) {
-        fputs("\nplimsoll help VERB, or VERB --help, tells more of a verb. Exit codes:\n", out);
+        fputs("\nplimsoll help VERB, or VERB --help, says more about a verb. Exit codes:\n", out);
         for (int i = 0; i < EXIT_CODES; i++)
             fprintf(out, "  %-*d%s\n", NAME_COLUMNS - 2, exit_codes[i].code, exit_codes[i].meaning);
     }

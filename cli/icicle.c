@@ -1,5 +1,5 @@
-/* icicle: the picture of where a step's time goes: a bar a module, as wide as its share of the
- * time, and below it the bars of the modules inside it. A bar is parted into forward, backward and
+/* icicle: the picture of where a step's time goes: a bar per module, as wide as its share of the
+ * time, and below it the bars of the modules inside it. A bar is split into forward, backward and
  * the rest (the optimizer, inputs); names are written where they fit. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* plimsoll: the command. A thin face of libplimsoll: it parses, asks the library, and prints.
  *
- * Results go to stdout, talk to stderr. Exit codes: 0 done, 2 wrong usage, 3 an input that cannot
+ * Results go to stdout, everything else to stderr. Exit codes: 0 done, 2 wrong usage, 3 an input that cannot
  * be read, 4 something missing on the machine, 10 does not fit. */
 #include <errno.h>
 #include <signal.h>

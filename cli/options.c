@@ -137,10 +137,10 @@ const char *sharing_name(size_t index) {
 const option_row option_table[] = {
     {IN(ESTIMATE), "batch", 'b', "N[,N]", OPTION_NUMBERS, PLACE(batches), NULL,
      "as the file has it",
-     "samples a step; of exported models, where the batch is dynamic. Several make a table: "
+     "samples per step; of exported models, where the batch is dynamic. Several make a table: "
      "1,2,4 or 1..64 (doubling) or 8..32:8 (in steps)"},
     {READ & ~IN(ESTIMATE), "batch", 'b', "N", OPTION_COUNT, PLACE(job.batch), NULL,
-     "as the file has it", "samples a step; of exported models, where the batch is dynamic"},
+     "as the file has it", "samples per step; of exported models, where the batch is dynamic"},
     {IN(ESTIMATE), "seq", 's', "N[,N]", OPTION_NUMBERS, PLACE(seqs), NULL, "as the file has it",
      "sequence length; of exported models, where it is dynamic. Several as with --batch"},
     {READ & ~IN(ESTIMATE), "seq", 's', "N", OPTION_COUNT, PLACE(job.seq), NULL,
@@ -232,10 +232,10 @@ const option_row option_table[] = {
      "width of the bins that classifiers put memory into; evaluate shows the bins then"},
     {IN(EVALUATE) | IN(TRAIN), "set", 0, "PAIRS", OPTION_TEXT, PLACE(set), NULL, NULL,
      "settings of training, \"epochs=50 rate=0.01\""},
-    {IN(EVALUATE), "threads", 0, "N", OPTION_THREADS, PLACE(threads), NULL, "one a core",
+    {IN(EVALUATE), "threads", 0, "N", OPTION_THREADS, PLACE(threads), NULL, "one per core",
      "jobs estimated at a time, 1 to 256"},
     {IN(EVALUATE), "csv", 0, "FILE", OPTION_FILE, PLACE(csv), NULL, NULL,
-     "write one line a job and estimator to FILE"},
+     "write one line per job and estimator to FILE"},
     {IN(EVALUATE), "scatter", 0, "FILE", OPTION_FILE, PLACE(scatter), NULL, NULL,
      "write a picture of predicted against measured peaks to FILE (.svg)"},
     {IN(EVALUATE), "bars", 0, "FILE", OPTION_FILE, PLACE(bars), NULL, NULL,
@@ -701,7 +701,7 @@ int options_parse(request *out, int argc, char **argv) {
         if (v == VERBS) return unknown_verb(argv[at]);
         out->verb = v;
         out->split = v == VERB_TRAIN ? PL_SPLIT_MODEL : PL_SPLIT_NONE;
-        if (v == VERB_COLLOCATE) out->job.gpu = NULL; /* told by the estimates */
+        if (v == VERB_COLLOCATE) out->job.gpu = NULL; /* the estimates say it */
         at++;
     }
     bool options_over = false;

@@ -1,4 +1,4 @@
-/* progress: see progress.h. A thread of its own draws ten times a second, from the first second on,
+/* progress: see progress.h. A thread of its own draws ten times per second, from the first second on,
  * so that work which cannot report in between shows life too. */
 #include "progress.h"
 

@@ -95,7 +95,7 @@ static small_text micros(double figure) {
     return figure >= 100 ? text_fixed(figure, 0) : text_figure(figure);
 }
 
-/* Side by side: a row an estimator. */
+/* Side by side: a row per estimator. */
 static const column ranking_columns[] = {
     {MEMORY | RELATIVE | POINTS, "MSE", AT(mse), text_figure},
     {MEMORY | RELATIVE | POINTS, "RMSE", AT(rmse), text_figure},
@@ -117,7 +117,7 @@ static const column ranking_columns[] = {
     {MEMORY | RELATIVE | POINTS, "US EACH", AT(elapsed_us), micros},
 };
 
-/* One estimator: a row a group of jobs. */
+/* One estimator: a row per group of jobs. */
 static const column summary_columns[] = {
     {MEMORY | RELATIVE, "MEDIAN", AT(median), percent2},
     {MEMORY | RELATIVE, "MEAN", AT(mean), percent2},

@@ -1,4 +1,4 @@
-/* sweep: see sweep.h. A row a batch, a column a sequence length; each cell is an estimate. */
+/* sweep: see sweep.h. A row per batch, a column per sequence length; each cell is an estimate. */
 #include "sweep.h"
 
 #include <inttypes.h>

@@ -72,7 +72,8 @@ char *need_string(const char *string);
 
 /* A table of strings, columns as wide as their widest cell. */
 typedef struct table table;
-table *table_new(const char *columns); /* one letter a column: l left, r right; first row: heads */
+table *
+table_new(const char *columns); /* one letter per column: l left, r right; first row: heads */
 void table_row(table *t, const char *const *cells); /* copies them */
 /* Prints and frees it. Rows are indented by `indent` columns. */
 void table_print(table *t, FILE *out, int indent);

@@ -1,6 +1,6 @@
 /* timeline: see timeline.h.
  *
- * The .csv holds every moment: one line an allocation or free, bytes. The picture has one column a
+ * The .csv holds every moment: one line per allocation or free, bytes. The picture has one column per
  * pixel: of the moments that fall into a column it shows the one with the most allocated, and the
  * most reserved, so that no peak is lost. Stacked from below: what is outside the allocator, then
  * the kinds; the top of the stack is allocated + outside, the line above it reserved + outside,

@@ -1,5 +1,5 @@
 /* train: a learned estimator, taught from measured jobs. What it learnt goes into a file for
- * --model (docs/formats.md); the command line goes with it, so that the file tells how it came
+ * --model (docs/formats.md); the command line goes with it, so that the file says how it came
  * about. The jobs held out only tell when to stop, and the figures of them are printed; what an
  * estimator is worth on models it has not seen is evaluate's to say, with --split. */
 #include <unistd.h>

@@ -69,7 +69,7 @@ static void print_rates(const pl_report *report, const pl_job *job) {
                    rate_text(samples * (double)report->seq / seconds).text);
     }
     if (isfinite(flops)) {
-        printf("%s%s a step", between, text_scaled(flops, "FLOP").text);
+        printf("%s%s per step", between, text_scaled(flops, "FLOP").text);
         between = ", ";
     }
     if (isfinite(rate)) {
@@ -110,7 +110,7 @@ static void print_compute(const pl_report *report, const pl_job *job, const pl_m
     bool step = isfinite(report->flops_per_step), rate = isfinite(report->flop_rate);
     if (!step && !rate) return;
     fputs("\ncompute, as learnt: ", stdout);
-    if (step) printf("%s a step", text_scaled(report->flops_per_step, "FLOP").text);
+    if (step) printf("%s per step", text_scaled(report->flops_per_step, "FLOP").text);
     if (rate) printf("%s%s", step ? ", " : "", text_scaled(report->flop_rate, "FLOP/s").text);
     pl_job counted = *job;
     counted.estimator = "sim";
@@ -118,7 +118,7 @@ static void print_compute(const pl_report *report, const pl_job *job, const pl_m
     counted.want_alive = counted.want_timeline = counted.want_times = false;
     pl_report *exact = NULL;
     if (pl_estimate(&exact, model, &counted, NULL) == PL_OK && isfinite(exact->flops_per_step)) {
-        printf("; by the operators: %s a step", text_scaled(exact->flops_per_step, "FLOP").text);
+        printf("; by the operators: %s per step", text_scaled(exact->flops_per_step, "FLOP").text);
         if (isfinite(exact->flop_rate))
             printf(", %s", text_scaled(exact->flop_rate, "FLOP/s").text);
     }

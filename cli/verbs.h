@@ -1,4 +1,4 @@
-/* verbs: one function a verb; each returns an exit code. And what several of them share. */
+/* verbs: one function per verb; each returns an exit code. And what several of them share. */
 #ifndef CLI_VERBS_H
 #define CLI_VERBS_H
 

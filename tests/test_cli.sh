@@ -181,7 +181,7 @@ explain_tells_where_time_goes() {
 # What learnt compute says it beside what the operators come to; several cards are warned of.
 compute_beside_what_is_counted() {
     gives 0 "$PLIMSOLL" estimate "$model" --estimator transformer-bigru
-    says out '^compute, as learnt: .* a step.*; by the operators: 341 GFLOP a step'
+    says out '^compute, as learnt: .* per step.*; by the operators: 341 GFLOP per step'
     gives 0 "$PLIMSOLL" estimate "$model" --parallel ddp:8 --json
     is "$(value utilization.coverage <out)" null
     says out 'communication is not counted'
@@ -216,7 +216,7 @@ collocate_tells_of_two() {
             -v c="$(value jobs."$i".slowdown_high <out)" 'BEGIN { exit !(0 < a && a <= b && b <= c && b >= 0.9) }'
     done
     gives 0 "$PLIMSOLL" collocate a.json b.json --sharing mps
-    for word in '^two jobs on NVIDIA H200' 'under MPS' '^fits: ' '^work a second: ' 'of its speed alone'; do
+    for word in '^two jobs on NVIDIA H200' 'under MPS' '^fits: ' '^work per second: ' 'of its speed alone'; do
         says out "$word"
     done
     # Models are estimated first: the same answer.

@@ -298,7 +298,7 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     batch, seq: another batch or sequence length than the file's or the example inputs'.
     loss: "auto" (the model's own where it returns a scalar, else cross-entropy), "ce", "mse", "own", "none"; of a
         module also a function: loss(output), or loss(output, targets) where targets are given.
-    checkpoint: activation checkpointing of the repeated blocks. accumulate: backward passes a step.
+    checkpoint: activation checkpointing of the repeated blocks. accumulate: backward passes per step.
     channels_last, cudnn_benchmark, alloc_conf (PYTORCH_CUDA_ALLOC_CONF): as PyTorch has them.
     parallel: "ddp:8", "fsdp2:8", "fsdp2:8:2", "fsdp2:8:3:mp": one rank of as many.
     estimator: how the peak is found; estimators() lists them.

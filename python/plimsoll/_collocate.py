@@ -38,7 +38,7 @@ class Pair(NamedTuple):
         out.append("%s: both take up to %s of the %s that processes can have" % (
             "fits" if self.fits else "does not fit", _words.size(self.needed_bytes), _words.size(self.usable_bytes)))
         if self.gain.value is not None:
-            out.append("work a second: %.2f times that of one after the other%s" % (self.gain.value, _range(self.gain)))
+            out.append("work per second: %.2f times that of one after the other%s" % (self.gain.value, _range(self.gain)))
         return "\n".join([*out, self.advice])
 
 

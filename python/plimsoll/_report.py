@@ -315,7 +315,7 @@ class Report:
         if s.get("train"):
             parts.append("training " + str(s["train"]))
         if s.get("accumulate", 1) > 1:
-            parts.append("%d backward passes a step" % s["accumulate"])
+            parts.append("%d backward passes per step" % s["accumulate"])
         parts += [word for key, word in (("checkpoint", "checkpointing"), ("channels_last", "channels last"),
                                          ("cudnn_benchmark", "cudnn benchmark")) if s.get(key)]
         parts += [_words.clean(str(s[key])) for key in ("alloc_conf", "parallel") if s.get(key)]
@@ -338,7 +338,7 @@ class Report:
     def _lines_of_use(self) -> List[str]:
         """A step's time and compute, and how busy the card is, as the command tells them."""
         if self.step_ms is None:
-            learnt = [_words.scaled(self.flops_per_step, "FLOP") + " a step" if self.flops_per_step is not None else "",
+            learnt = [_words.scaled(self.flops_per_step, "FLOP") + " per step" if self.flops_per_step is not None else "",
                       _words.scaled(self.compute["flops_per_s"], "FLOP/s") if self.compute["flops_per_s"] is not None else ""]
             told = ", ".join(words for words in learnt if words)
             return ["", "compute, as learnt: " + told] if told else []
@@ -371,7 +371,7 @@ class Report:
         if None not in every and flops is not None and sum(every) > 1.2 * flops:
             flops = sum(every)
         if flops is not None:
-            rates.append(_words.scaled(flops, "FLOP") + " a step")
+            rates.append(_words.scaled(flops, "FLOP") + " per step")
             if self.step_ms:
                 rates.append(_words.scaled(flops / (self.step_ms / 1e3), "FLOP/s"))
         if self.moved_bytes is not None:

@@ -17,4 +17,7 @@ typedef struct pl_text {
 void pl_text_put(pl_text *w, const char *bytes, size_t length);
 void pl_text_add(pl_text *w, const char *text);
 
+/* "models/net.yaml" is net: a file's name without folders and ending. NULL: out of memory. */
+const char *pl_short_name(pl_arena *arena, const char *path);
+
 #endif

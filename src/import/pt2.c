@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "import/pt2_reader.h"
 #include "import/zip.h"
 
@@ -499,14 +500,6 @@ static void *keep(reader *r, const void *array, size_t count, size_t size) {
     return copy;
 }
 
-/* "a/resnet50.pt2" is resnet50. */
-static const char *short_name(reader *r, const char *path) {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    const char *dot = strrchr(base, '.');
-    pl_json_text text = {base, dot && dot > base ? (size_t)(dot - base) : strlen(base), false};
-    return pl_json_copy(r->arena, &text, NULL);
-}
-
 static pl_graph *finish(reader *r, const char *name) {
     if (!check_order(r) || !fill_hints(r)) return NULL;
     name_roles(r);
@@ -515,7 +508,7 @@ static pl_graph *finish(reader *r, const char *name) {
     if (!g) return pl_pt2_no_memory(r), NULL;
     *g = (pl_graph){
         .arena = r->arena,
-        .name = short_name(r, name),
+        .name = pl_short_name(r->arena, name),
         .torch_version = r->torch_version ? r->torch_version : "",
         .tensors = keep(r, r->tensors, r->tensor_count, sizeof *r->tensors),
         .nodes = keep(r, r->nodes, r->node_count, sizeof *r->nodes),

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "import/json.h"
 #include "import/spec_reader.h"
 
@@ -253,14 +254,6 @@ static pl_status read_sizes(pl_recipe *r, const pl_yaml *root, const char *name,
     return PL_OK;
 }
 
-/* "models/net.yaml": the name without folders and ending. */
-static const char *short_name(pl_arena *arena, const char *path) {
-    const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path;
-    const char *dot = strrchr(start, '.');
-    return pl_arena_string(arena, start,
-                           dot && dot > start ? (size_t)(dot - start) : strlen(start));
-}
-
 pl_status pl_import_spec(pl_recipe **out, const char *bytes, size_t size, const char *name,
                          const pl_reading *reading, pl_error *err) {
     *out = NULL;
@@ -268,7 +261,7 @@ pl_status pl_import_spec(pl_recipe **out, const char *bytes, size_t size, const 
     pl_recipe *r = pl_recipe_open(name, how.budget);
     description *d = r ? pl_arena_alloc(r->arena, sizeof *d) : NULL;
     if (d) d->file = pl_arena_string(r->arena, name, strlen(name));
-    const char *own = d && d->file ? short_name(r->arena, name) : NULL;
+    const char *own = d && d->file ? pl_short_name(r->arena, name) : NULL;
     if (!own) {
         pl_recipe_close(&r);
         return pl_budget_fail(err, how.budget, name);

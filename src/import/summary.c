@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "core/text.h"
 #include "core/utf8.h"
 
 enum { MAX_BYTES = 16 << 20, MAX_LAYERS = 1 << 20, MAX_TYPE = 128 };
@@ -332,14 +333,6 @@ static pl_status read_text(reader *r) {
     return PL_OK;
 }
 
-/* "logs/net.txt": the name without folders and ending. */
-static const char *short_name(pl_arena *arena, const char *path) {
-    const char *slash = strrchr(path, '/'), *start = slash ? slash + 1 : path;
-    const char *dot = strrchr(start, '.');
-    return pl_arena_string(arena, start,
-                           dot && dot > start ? (size_t)(dot - start) : strlen(start));
-}
-
 pl_status pl_import_summary(pl_summary **out, const char *bytes, size_t size, const char *name,
                             const pl_reading *reading, pl_error *err) {
     *out = NULL;
@@ -350,7 +343,7 @@ pl_status pl_import_summary(pl_summary **out, const char *bytes, size_t size, co
     if (zero) return pl_fail(err, PL_INPUT, name, zero - bytes, "expected text, found a 0");
     pl_arena *arena = pl_arena_new(reading ? reading->budget : NULL);
     pl_summary *summary = arena ? pl_arena_alloc(arena, sizeof *summary) : NULL;
-    const char *own = summary ? short_name(arena, name) : NULL;
+    const char *own = summary ? pl_short_name(arena, name) : NULL;
     if (!own) {
         pl_arena_free(&arena);
         return pl_budget_fail(err, reading ? reading->budget : NULL, name);
