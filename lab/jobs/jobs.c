@@ -341,10 +341,14 @@ static pl_status read_file(pl_jobs *jobs, const char *path, const pl_jobs_settin
                            pl_error *err) {
     char *bytes;
     size_t size, first = 0, before = jobs->count + jobs->convs.count;
-    size_t limit = limit_of(jobs->limits.memory_bytes), used = pl_arena_used(jobs->arena);
+    size_t limit = limit_of(jobs->limits.memory_bytes), used = jobs->budget.bytes;
     pl_status status =
         pl_packed_read(&bytes, &size, path, limit - (used < limit ? used : limit), err);
     if (status != PL_OK) return status;
+    if (!pl_budget_take(&jobs->budget, size)) { /* the text is there while it is read */
+        free(bytes);
+        return pl_budget_fail(err, &jobs->budget, path);
+    }
     while (first < size && isspace((unsigned char)bytes[first])) first++;
     if (first == size)
         status = pl_fail(err, PL_INPUT, path, 0,
@@ -357,6 +361,7 @@ static pl_status read_file(pl_jobs *jobs, const char *path, const pl_jobs_settin
         status = pl_fail(err, PL_INPUT, path, (int64_t)first,
                          "expected JSON lines, an object a job, or GPUMemNet's CSV");
     free(bytes);
+    pl_budget_give(&jobs->budget, size);
     const char *slash = strrchr(path, '/');
     char text[512];
     int length = snprintf(text, sizeof text, "%s%s%s (%zu)", jobs->data, jobs->data[0] ? ", " : "",
