@@ -1,0 +1,45 @@
+#!/bin/sh
+# The binary interface: size of every public struct, offset and size of every member, value of every enumerator,
+# as tests/data/abi.txt has them (x86-64). A program that was built with an older header must go on working:
+# members are added at the end of structs with a size member, enumerators at the end. Where a change is meant,
+# and the library's version says so: sh tests/test_abi.sh --write, which writes the file anew.
+# On one build only: it looks at the header.
+if [ "${1-}" = --write ]; then
+    ROOT=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) BUILD=none PLIMSOLL=none
+fi
+. "$ROOT/tests/case.sh"
+
+layout() { # HEADER...
+    awk -f "$ROOT/tests/abi.awk" "$@" >abi.c
+    cc -std=c11 -Wall -Werror -I"$ROOT/include" abi.c -o abi
+    ./abi
+}
+public_layout() { layout "$ROOT"/include/plimsoll/plimsoll.h "$ROOT"/include/plimsoll/lab.h; }
+
+interface_is_the_kept_one() {
+    [ "$(uname -m)" = x86_64 ] || skip 'interface_is_the_kept_one: kept for x86-64'
+    public_layout >now
+    [ "$(wc -l <now)" -gt 200 ]
+    says now '^pl_job.batch at '
+    says now '^PL_USAGE = 2$'
+    says now '^pl_report.breakdown at '
+    diff "$ROOT/tests/data/abi.txt" now
+}
+
+# The check itself must be able to fail.
+a_moved_member_is_seen() {
+    for order in 'int a; /* x */ const char *b, *c[2]; void (*d)(int x, int y);' 'const char *b, *c[2]; int a; void (*d)(int x, int y);'; do
+        echo "typedef struct pl_x { $order } pl_x; typedef enum pl_y { PL_A, PL_B = 7, } pl_y;" >x.h
+        layout "$PWD/x.h" >"said.${#order}.$(echo "$order" | cut -c 1)"
+    done
+    is "$(cat said.*i | tr '\n' ' ')" 'pl_x 40 bytes pl_x.a at 0, 4 bytes pl_x.b at 8, 8 bytes pl_x.c at 16, 16 bytes pl_x.d at 32, 8 bytes pl_y 4 bytes PL_A = 0 PL_B = 7 '
+    if cmp -s said.*i said.*c; then false; fi
+}
+
+if [ "${1-}" = --write ]; then
+    cd "$work" && public_layout >"$ROOT/tests/data/abi.txt"
+    exit
+fi
+try interface_is_the_kept_one
+try a_moved_member_is_seen
+done_testing
