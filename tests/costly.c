@@ -69,9 +69,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         char *(*make)(int n, size_t *size);
-    } kinds[] = {{"chain", costly_chain},     {"strange", costly_strange},
-                 {"symbols", costly_symbols}, {"marks", costly_marks},
-                 {"keys", costly_keys},       {"layers", costly_layers}};
+    } kinds[] = {{"chain", costly_chain}, {"strange", costly_strange}, {"symbols", costly_symbols},
+                 {"marks", costly_marks}, {"keys", costly_keys},       {"layers", costly_layers}};
     if (argc != 3) return 2;
     int n = atoi(argv[2]);
     if (strcmp(argv[1], "deflated") == 0) return deflated(n);

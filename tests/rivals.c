@@ -166,7 +166,7 @@ static void one_gpu_estimators_refuse_more(void) {
         pl_error err = {0};
         CHECK(pl_parallel_parse("ddp:2", &m.job));
         CHECK_INT(peak_of(alone[i], &m, &err), -PL_USAGE);
-        CHECK_STR(err.where, "--parallel");
+        CHECK_STR(err.where, "parallel");
     }
 }
 

@@ -5,9 +5,8 @@
 
 # The files of those named on stdin that it would write otherwise.
 unformatted() {
-    while read -r file; do
-        clang-format --style=file:"$ROOT/.clang-format" "$file" | cmp -s - "$file" || echo "$file"
-    done
+    xargs clang-format --style=file:"$ROOT/.clang-format" --dry-run 2>&1 |
+        sed -n 's/^\([^:]*\):.* code should be clang-formatted.*/\1/p' | sort -u
 }
 
 usable() { # NAME OF THE CASE

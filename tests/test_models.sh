@@ -27,7 +27,7 @@ no_memory_for_xgboost_is_said() {
         skip "no_memory_for_xgboost_is_said: this build does not start in 24 MB"
     for kib in 24000 26000 30000 34000; do
         code=0
-        (ulimit -v $kib && "$PLIMSOLL" estimate "$ROOT/examples/mlp.yaml" --estimator xgboost) >out 2>err || code=$?
+        (ulimit -v "$kib" && "$PLIMSOLL" estimate "$ROOT/examples/mlp.yaml" --estimator xgboost) >out 2>err || code=$?
         is "$code" 4
         says err "out of memory"
     done

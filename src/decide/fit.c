@@ -11,6 +11,8 @@
 #include "estimate/job.h"
 #include "estimate/model.h"
 
+static const int64_t most_batch = (int64_t)1 << 40; /* as a job may have */
+
 /* One search: its limits hold for all of it, so that simulations share one deadline. */
 typedef struct search {
     const pl_model *model;
@@ -34,6 +36,11 @@ static pl_status try_batch(search *s, int64_t batch, bool *fits, int64_t *high, 
 pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, int64_t most,
                        pl_error *err) {
     *out = (pl_fit){.high_at = PL_UNKNOWN, .high_above = PL_UNKNOWN};
+    search s = {.model = model, .fit = out};
+    pl_status status = pl_job_read(&s.job, given, err);
+    if (status != PL_OK) return status;
+    if (most < 1)
+        return pl_fail(err, PL_USAGE, "most", -1, "%lld is no batch", (long long)most);
     const pl_model_info *info = pl_model_describe(model);
     const pl_symbol *batch = NULL;
     for (size_t i = 0; i < info->symbol_count; i++)
@@ -43,9 +50,6 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
                        "the graph has a fixed batch; export it with a dynamic one: "
                        "torch.export.export(model, args, dynamic_shapes={\"x\": {0: "
                        "torch.export.Dim(\"batch\")}})");
-    search s = {.model = model, .fit = out};
-    pl_status status = pl_job_read(&s.job, given, err);
-    if (status != PL_OK) return status;
     s.job.want_alive = s.job.want_timeline = s.job.want_times = false;
     pl_limits_default(&s.limits);
     const pl_limits *asked = s.job.limits ? s.job.limits : &model->limits;
@@ -57,6 +61,7 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
     s.job.limits = &s.limits;
     int64_t least = batch->least > 1 ? batch->least : 1;
     if (batch->most < most) most = batch->most;
+    if (most > most_batch) most = most_batch;
     bool fits;
     int64_t high, good = 0, bad = most + 1;
     status = try_batch(&s, least, &fits, &high, err);
