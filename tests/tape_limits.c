@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "core/budget.h"
 #include "device/simulate.h"
 #include "tape/operator.h"
 #include "tape/tape.h"
@@ -31,14 +32,16 @@ static pl_job plain(void) {
 /* Status of three steps of the model whose output is x; *tape may be NULL: closed here. */
 static pl_status train(pl_builder *b, int32_t x, const pl_job *job, pl_tape **tape, pl_error *err) {
     pl_tape *made = NULL;
-    static pl_graph *kept; /* names on the tape are the graph's */
+    static pl_graph *kept;   /* names on the tape are the graph's */
+    static pl_budget budget; /* outlives the tape */
+    budget = (pl_budget){.most_bytes = (size_t)256 << 20};
     pl_graph_close(&kept);
     pl_tape_device device = pl_tape_device_of(pl_gpu_find("h200"));
     pl_build_output(b, x);
     pl_module_leave(b);
     pl_status status = pl_builder_finish(&b, &kept, err);
     if (status == PL_OK)
-        status = pl_tape_train(&made, kept, job, PL_TAPE_STEPS, &device, NULL, err);
+        status = pl_tape_train(&made, kept, job, PL_TAPE_STEPS, &device, &budget, err);
     if (tape)
         *tape = made;
     else
