@@ -217,7 +217,9 @@ static void every_answer_in_threads_with_a_comma(void) {
 
 /* The thread's own locale is as it was. */
 static void a_threads_own_locale_is_left_alone(void) {
-    locale_t own = newlocale(LC_ALL_MASK, "comma", (locale_t)0);
+    CHECK(setlocale(LC_ALL, "comma") != NULL);
+    locale_t own = duplocale(LC_GLOBAL_LOCALE);
+    setlocale(LC_ALL, "C");
     CHECK(own != (locale_t)0);
     if (!own) return;
     locale_t before = uselocale(own);
