@@ -170,7 +170,7 @@ static void memory_is_limited_in_sum(void) {
     pl_job_default(&job);
     pl_report *report = NULL;
     CHECK_INT(pl_estimate(&report, model, &job, NULL), PL_OK);
-    CHECK(model->budget.bytes > 100000);
+    CHECK(model->budget.bytes > 10000);
     CHECK(report && pl_report_budget(report)->bytes > model->budget.bytes);
     pl_report_close(&report);
     limits.memory_bytes = model->budget.bytes + 1000;
