@@ -69,7 +69,7 @@ static int predict(char **arguments) {
     size_t steps = (size_t)atol(arguments[3]), outputs = (size_t)atol(arguments[4]);
     made m;
     pl_network *n;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     if (!make(&m, 1, columns, channels, steps)) return 1;
     if (outputs == 0) outputs = 1;
     if (pl_network_open(&n, arguments[0], columns, channels, outputs, &err) != PL_OK)
@@ -134,7 +134,7 @@ static int train(char **arguments) {
     pl_learn_settings settings = {
         .options = options, .seed = 1, .progress = tick, .progress_context = &t};
     pl_learned *learned;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     if (pl_learner_network.train(&learned, &m.samples, &settings, &err) != PL_OK) return say(&err);
     pl_learner_network.close(&learned);
     printf("%.4f\n", t.best);
@@ -170,7 +170,7 @@ static int outputs(char **arguments) {
         return 1;
     }
     made m;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     if (!make(&m, count, columns, channels, steps)) return 1;
     memcpy(m.values, input, count * columns * 4);
     memcpy(m.steps, input + count * columns * 4, count * steps * channels * 4);
@@ -204,7 +204,7 @@ static const product table[] = {
 
 static int products(char **arguments) {
     const pl_openblas *blas;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     int64_t before = pl_now_us();
     if (pl_blas_open(&blas, &err) != PL_OK) return say(&err);
     fprintf(stderr, "%s, loaded in %.1f ms\n", blas->config, (double)(pl_now_us() - before) * 1e-3);

@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
     pl_samples learn = samples_of(&tables[0], classes), test = samples_of(&tables[1], classes);
     pl_learn_settings settings = {.options = argv[3], .seed = strtoull(argv[4], NULL, 10)};
     pl_learned *learned = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     if (strcmp(learner->name, "xgboost") == 0 || strcmp(learner->name, "lightgbm") == 0) {
         pl_learn_settings once = {.options = "trees=1"}; /* the library's loading is not learning */
         if (learner->train(&learned, &learn, &once, &err) == PL_OK) learner->close(&learned);

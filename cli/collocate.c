@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/counts.h"
 #include "core/json_writer.h"
 #include "core/number.h"
 #include "text.h"
@@ -55,7 +56,7 @@ static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
     bool known[2] = {false, false};
     const char *name = r->job.gpu;
     for (int i = 0; i < 2; i++) {
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_status status = pl_demand_open(&jobs[i], r->files.names[i], &err);
         known[i] = status == PL_OK;
         if (known[i] && !name) name = jobs[i].gpu;
@@ -196,10 +197,10 @@ static void print_json(const pl_demand jobs[2], const pl_pair *pair, const pl_gp
 }
 
 int verb_collocate(const request *r) {
-    pl_demand jobs[2];
+    pl_demand jobs[2] = {PL_SIZED(pl_demand), PL_SIZED(pl_demand)};
     const pl_gpu *gpu = NULL;
-    pl_pair pair;
-    pl_error err;
+    pl_pair pair = PL_SIZED(pl_pair);
+    pl_error err = PL_SIZED(pl_error);
     int code = read_both(jobs, &gpu, r);
     if (code) return code;
     if (pl_collocate(&pair, &jobs[0], &jobs[1], gpu, r->sharing, &err) != PL_OK)

@@ -35,13 +35,13 @@ double trial_allocated_error(const pl_trial *t) {
 
 size_t trials_without_graph(const pl_evaluation *e) {
     size_t count = 0;
-    for (size_t i = 0; i < e->count; i++) count += !e->trials[i].has_graph;
+    for (size_t i = 0; i < e->count; i++) count += !pl_evaluation_trial(e, i)->has_graph;
     return count;
 }
 
 size_t trials_unmeasured(const pl_evaluation *e) {
     size_t count = 0;
-    for (size_t i = 0; i < e->count; i++) count += isfinite(e->trials[i].measured) ? 0 : 1;
+    for (size_t i = 0; i < e->count; i++) count += isfinite(pl_evaluation_trial(e, i)->measured) ? 0 : 1;
     return count;
 }
 
@@ -126,8 +126,8 @@ static int compare_strings(const void *a, const void *b) {
 size_t group_values(const pl_evaluation *e, const grouping *g, const char **values) {
     size_t count = 0;
     for (size_t i = 0; i < e->count; i++) {
-        if (!trial_counts(&e->trials[i])) continue;
-        const char *value = g->key(&e->trials[i]);
+        if (!trial_counts(pl_evaluation_trial(e, i))) continue;
+        const char *value = g->key(pl_evaluation_trial(e, i));
         size_t k = 0;
         while (k < count && strcmp(values[k], value) != 0) k++;
         if (k == count && count < MOST_GROUPS) values[count++] = value;
@@ -142,7 +142,7 @@ size_t group_values(const pl_evaluation *e, const grouping *g, const char **valu
 /* keep and context: of pl_evaluation_score. */
 static pl_scores score(const pl_evaluation *e, int64_t bin_bytes,
                        bool (*keep)(const pl_trial *, const void *), const void *context) {
-    pl_scores scores;
+    pl_scores scores = PL_SIZED(pl_scores);
     if (!pl_evaluation_score(&scores, e, bin_bytes, keep, context))
         exit(complain(PL_MISSING, "out of memory"));
     return scores;
@@ -172,14 +172,9 @@ static bool is_real(const pl_trial *t, const void *context) {
     return trial_is_real(t);
 }
 
-typedef struct choice {
-    const pl_evaluation *of;
-    const bool *chosen; /* [of->count] */
-} choice;
-
+/* context: a bool per trial */
 static bool is_chosen(const pl_trial *t, const void *context) {
-    const choice *c = context;
-    return c->chosen[t - c->of->trials];
+    return ((const bool *)context)[t->index];
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -200,7 +195,7 @@ pl_scores scores_of_allocated(const pl_evaluation *e) {
     pl_scores s = {.above_high = NAN, .width = NAN};
     double *errors = need(e->count, sizeof *errors);
     for (size_t i = 0; i < e->count; i++) {
-        double off = trial_allocated_error(&e->trials[i]);
+        double off = trial_allocated_error(pl_evaluation_trial(e, i));
         if (isnan(off)) continue;
         errors[s.jobs++] = fabs(off);
         s.mean += fabs(off);
@@ -233,8 +228,8 @@ size_t worst_trials(const pl_evaluation *e, const pl_trial **worst) {
     wrong *all = need(e->count, sizeof *all);
     size_t count = 0;
     for (size_t i = 0; i < e->count; i++)
-        if (trial_counts(&e->trials[i]))
-            all[count++] = (wrong){&e->trials[i], fabs(trial_error(e->target, &e->trials[i]))};
+        if (trial_counts(pl_evaluation_trial(e, i)))
+            all[count++] = (wrong){pl_evaluation_trial(e, i), fabs(trial_error(e->target, pl_evaluation_trial(e, i)))};
     qsort(all, count, sizeof *all, compare_wrong);
     size_t kept = count < WORST ? count : WORST;
     for (size_t i = 0; i < kept; i++) worst[i] = all[i].trial;
@@ -280,7 +275,7 @@ static bool has_seen(const contender *of) {
 static bool goes_without(const contender *of) {
     if (!of->info->needs_graph) return false;
     for (size_t i = 0; i < of->evaluation->count; i++) {
-        const pl_trial *t = &of->evaluation->trials[i];
+        const pl_trial *t = pl_evaluation_trial(of->evaluation, i);
         if (t->status != PL_OK && isfinite(t->measured) && !t->has_graph) return true;
     }
     return false;
@@ -292,7 +287,7 @@ static size_t failures(const contender *of, const pl_trial **first) {
     size_t count = 0;
     *first = NULL;
     for (size_t i = 0; i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
+        const pl_trial *t = pl_evaluation_trial(e, i);
         if (t->status == PL_OK || !isfinite(t->measured)) continue;
         if (of->info->needs_graph && !t->has_graph) continue;
         if (count++ == 0) *first = t;
@@ -384,14 +379,13 @@ static void score_common(comparison *c) {
     for (size_t k = 0; k < c->jobs; k++) {
         size_t with = 0;
         for (size_t i = 0; i < c->ran; i++)
-            with += !c->list[i].narrow && trial_counts(&c->list[i].evaluation->trials[k]);
+            with += !c->list[i].narrow && trial_counts(pl_evaluation_trial(c->list[i].evaluation, k));
         chosen[k] = with == wide;
         c->common_jobs += chosen[k];
         c->differ = c->differ || (with > 0 && with < wide);
     }
     for (size_t i = 0; i < c->ran; i++) {
-        choice of = {c->list[i].evaluation, chosen};
-        c->list[i].common = score(c->list[i].evaluation, c->bin_bytes, is_chosen, &of);
+        c->list[i].common = score(c->list[i].evaluation, c->bin_bytes, is_chosen, chosen);
     }
     free(chosen);
 }

@@ -8,7 +8,7 @@
 
 int verb_convert(const request *r) {
     pl_model *model = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     char *text = NULL;
     size_t size = 0;
     int code = open_model(&model, r);

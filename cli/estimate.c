@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/counts.h"
 #include "core/number.h"
 #include "progress.h"
 #include "text.h"
@@ -11,7 +12,7 @@
 #include "verbs.h"
 
 int open_model(pl_model **model, const request *r) {
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_model_settings settings = r->settings;
     settings.first = &r->job;
     progress_start("reading", 0);
@@ -21,7 +22,7 @@ int open_model(pl_model **model, const request *r) {
 }
 
 int simulate(pl_report **report, const pl_model *model, const request *r, const pl_job *job) {
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     progress_start("simulating", 0);
     pl_status status = pl_estimate(report, model, job, &err);
     progress_stop();
@@ -35,7 +36,7 @@ int64_t headroom(const pl_report *report) {
 
 bool has_breakdown(const pl_report *report) {
     for (int kind = 0; kind < PL_KINDS; kind++)
-        if (report->breakdown[kind] < 0) return false;
+        if (pl_report_bytes(report, (pl_kind)kind) < 0) return false;
     return true;
 }
 
@@ -105,7 +106,7 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
 
 /* Where the most is allocated; what is reserved, and so the peak, can be higher later on. */
 static void print_where(const pl_report *report) {
-    if (report->peak_phase >= PL_PHASES) return;
+    if (report->peak_phase < 0) return;
     printf("  most is allocated in step %d, %s", report->peak_step + 1,
            pl_phase_name(report->peak_phase));
     if (report->peak_operator && report->peak_operator[0]) {
@@ -124,9 +125,9 @@ static void print_breakdown(const pl_report *report) {
     putchar('\n');
     int64_t largest = 1;
     for (int kind = 0; kind < PL_KINDS; kind++)
-        if (report->breakdown[kind] > largest) largest = report->breakdown[kind];
+        if (pl_report_bytes(report, (pl_kind)kind) > largest) largest = pl_report_bytes(report, (pl_kind)kind);
     for (int kind = 0; kind < PL_KINDS; kind++) {
-        int64_t bytes = report->breakdown[kind];
+        int64_t bytes = pl_report_bytes(report, (pl_kind)kind);
         if (bytes == 0) continue;
         double share = report->peak_bytes > 0 ? (double)bytes / (double)report->peak_bytes : 0;
         printf("  %-13s %10s %7s  ", pl_kind_name((pl_kind)kind), text_bytes(bytes).text,

@@ -5,12 +5,6 @@
 #include "text.h"
 #include "verbs.h"
 
-static const char *kind_name(pl_estimator_kind kind) {
-    static const char *const names[] = {
-        [PL_SIMULATION] = "simulation", [PL_ANALYTICAL] = "formula", [PL_LEARNED] = "learned"};
-    return names[kind];
-}
-
 /* What it learnt: nothing to learn, there already, or yet to be trained. */
 static const char *weights_of(const pl_estimator_info *info) {
     return !info->learns ? "-" : info->has_weights ? "built in" : "to be trained";
@@ -23,7 +17,7 @@ static void print_list(void) {
     table *t = table_new("lllll");
     table_row(t, (const char *[]){"NAME", "KIND", "WEIGHTS", "NEEDS", "WHAT IT IS"});
     for (size_t i = 0; (info = pl_estimator_at(i)); i++)
-        table_row(t, (const char *[]){info->name, kind_name(info->kind), weights_of(info),
+        table_row(t, (const char *[]){info->name, pl_estimator_kind_name(info->kind), weights_of(info),
                                       info->needs_graph ? "graph" : "counts", info->title});
     table_print(t, stdout, 0);
     printf("\nwithout --estimator: %s\n", job.estimator);
@@ -40,7 +34,7 @@ static void print_one(const pl_estimator_info *info) {
     printf("%s%s%s: ", text_style(BOLD), info->name, text_style(PLAIN));
     text_clean(stdout, info->title);
     putchar('\n');
-    print_line("kind", kind_name(info->kind));
+    print_line("kind", pl_estimator_kind_name(info->kind));
     print_line("source", info->source);
     print_line("leaves out", info->leaves_out);
     print_line("needs", info->needs_graph ? "the model's graph"
@@ -54,7 +48,7 @@ static void print_one(const pl_estimator_info *info) {
 
 static void json_members(pl_json_writer *j, const pl_estimator_info *info) {
     pl_json_put_string(j, "name", info->name);
-    pl_json_put_string(j, "kind", kind_name(info->kind));
+    pl_json_put_string(j, "kind", pl_estimator_kind_name(info->kind));
     pl_json_put_string(j, "title", info->title);
     pl_json_put_string(j, "source", info->source);
     pl_json_put_string(j, "leaves_out", info->leaves_out);

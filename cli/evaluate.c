@@ -104,7 +104,7 @@ static void show_progress(size_t done, size_t total, void *context) {
 
 static int open_jobs(pl_jobs **jobs, const request *r) {
     pl_jobs_settings settings;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_jobs_settings_default(&settings);
     settings.limits = &r->limits;
     settings.more_graphs = r->graphs.names;
@@ -122,7 +122,7 @@ static int open_jobs(pl_jobs **jobs, const request *r) {
 
 static size_t estimated(const pl_evaluation *e) {
     size_t count = 0;
-    for (size_t i = 0; i < e->count; i++) count += trial_counts(&e->trials[i]);
+    for (size_t i = 0; i < e->count; i++) count += trial_counts(pl_evaluation_trial(e, i));
     return count;
 }
 
@@ -145,7 +145,7 @@ static void no_estimates(char *out, size_t size, const contender *of, const requ
 static int run(contender *of, const comparison *c, const pl_jobs *jobs, size_t number) {
     const request *r = c->request;
     pl_evaluate_settings settings;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     char label[96], reason[1024];
     pl_evaluate_settings_default(&settings);
     settings.estimator = of->info->name;

@@ -30,9 +30,10 @@ typedef struct change {
 
 enum { MOST_CHANGES = 16 };
 
-static bool has_symbol(const pl_model_info *info, const char *role) {
-    for (size_t i = 0; i < info->symbol_count; i++)
-        if (strcmp(info->symbols[i].role, role) == 0) return true;
+static bool has_symbol(const pl_model *model, const char *role) {
+    const pl_symbol *symbol;
+    for (size_t i = 0; (symbol = pl_model_symbol(model, i)); i++)
+        if (strcmp(symbol->role, role) == 0) return true;
     return false;
 }
 
@@ -54,7 +55,7 @@ static change *add_change(change *list, size_t *count, const pl_job *job, const 
     return c;
 }
 
-static size_t list_changes(change *list, const pl_model_info *info, const pl_job *job,
+static size_t list_changes(change *list, const pl_model *model, const pl_job *job,
                            const pl_report *report) {
     static const pl_precision precisions[] = {PL_AMP_BF16, PL_BF16};
     size_t count = 0;
@@ -72,7 +73,7 @@ static size_t list_changes(change *list, const pl_model_info *info, const pl_job
         snprintf(name, sizeof name, "--precision %s", pl_precision_name((size_t)precisions[i]));
         add_change(list, &count, job, name)->job.precision = precisions[i];
     }
-    if (has_symbol(info, "batch") && report->batch > 0) {
+    if (has_symbol(model, "batch") && report->batch > 0) {
         int64_t batches[] = {report->batch / 2, report->batch * 2};
         for (size_t i = 0; i < 2; i++) {
             if (batches[i] < 1) continue;
@@ -87,7 +88,7 @@ static void simulate_changes(change *list, size_t count, const pl_model *model) 
     progress_start("simulating what would change", count);
     for (size_t i = 0; i < count; i++) {
         pl_report *report = NULL;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         list[i].status = pl_estimate(&report, model, &list[i].job, &err);
         if (list[i].status == PL_OK) {
             list[i].peak = report->peak_bytes;
@@ -109,7 +110,7 @@ static module_tree gather_alive(const pl_report *report) {
     module_tree tree;
     module_item *items = need(report->alive_count, sizeof *items);
     for (size_t i = 0; i < report->alive_count; i++) {
-        const pl_alive *a = &report->alive[i];
+        const pl_alive *a = pl_report_alive(report, i);
         items[i] = (module_item){.module = a->module, .size = a->bytes};
         if (a->kind < PL_FRAGMENTATION) items[i].parts[a->kind] = a->bytes;
     }
@@ -149,7 +150,7 @@ static void print_tensors(const pl_report *report) {
     table *t = table_new("rlllll");
     table_row(t, (const char *[]){"BYTES", "KIND", "BORN", "OPERATOR", "TENSOR", "MODULE"});
     for (size_t i = 0; i < report->alive_count && i < TENSOR_ROWS; i++) {
-        const pl_alive *a = &report->alive[i];
+        const pl_alive *a = pl_report_alive(report, i);
         small_text bytes = text_bytes(a->bytes);
         table_row(t, (const char *[]){bytes.text, pl_kind_name(a->kind), pl_phase_name(a->born),
                                       a->operator_name, a->tensor, a->module});
@@ -229,7 +230,7 @@ static int print_json(const pl_model *model, pl_report *report, const module_tre
     pl_json_put_close(&j, ']');
     pl_json_put_open(&j, "tensors", '[');
     for (size_t i = 0; i < report->alive_count; i++) {
-        const pl_alive *a = &report->alive[i];
+        const pl_alive *a = pl_report_alive(report, i);
         pl_json_put_open(&j, NULL, '{');
         pl_json_put_int(&j, "bytes", a->bytes);
         pl_json_put_string(&j, "kind", pl_kind_name(a->kind));
@@ -255,7 +256,7 @@ int verb_explain(const request *r) {
     job.want_times = r->time || r->times;
     int code = open_model(&model, r);
     if (code == 0) code = simulate(&report, model, r, &job);
-    if (code == 0 && !r->time && !report->alive && !has_breakdown(report))
+    if (code == 0 && !r->time && report->alive_count == 0 && !has_breakdown(report))
         code = complain(
             PL_USAGE, "explain: estimator %s does not say what is alive at the peak; these do: %s",
             report->estimator, simulating_names());
@@ -266,7 +267,7 @@ int verb_explain(const request *r) {
         code = times_print(r, model, report, &job);
     } else if (code == 0) {
         change *list = need(MOST_CHANGES, sizeof *list);
-        size_t count = list_changes(list, pl_model_describe(model), &job, report);
+        size_t count = list_changes(list, model, &job, report);
         simulate_changes(list, count, model);
         module_tree tree = gather_alive(report);
         if (r->json) {

@@ -146,7 +146,7 @@ static void json_contender(pl_json_writer *j, const comparison *c, const contend
     for (size_t i = 0; i < count; i++) pl_json_put_string(j, NULL, worst[i]->id);
     pl_json_put_close(j, ']');
     pl_json_put_open(j, "trials", '[');
-    for (size_t i = 0; i < e->count; i++) json_trial(j, e->target, &e->trials[i]);
+    for (size_t i = 0; i < e->count; i++) json_trial(j, e->target, pl_evaluation_trial(e, i));
     pl_json_put_close(j, ']');
     pl_json_put_int(j, "elapsed_us", e->elapsed_us);
 }
@@ -263,6 +263,6 @@ int comparison_csv(const comparison *c, const char *path) {
         out);
     for (size_t i = 0; i < c->ran; i++)
         for (size_t k = 0; k < c->list[i].evaluation->count; k++)
-            csv_trial(out, c->list[i].info->name, c->target, &c->list[i].evaluation->trials[k]);
+            csv_trial(out, c->list[i].info->name, c->target, pl_evaluation_trial(c->list[i].evaluation, k));
     return output_close(&file);
 }

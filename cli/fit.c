@@ -10,9 +10,10 @@
 #include "verbs.h"
 
 /* The model's dynamic batch, or NULL. */
-static const pl_symbol *open_batch(const pl_model_info *info) {
-    for (size_t i = 0; i < info->symbol_count; i++)
-        if (strcmp(info->symbols[i].role, "batch") == 0) return &info->symbols[i];
+static const pl_symbol *open_batch(const pl_model *model) {
+    const pl_symbol *symbol;
+    for (size_t i = 0; (symbol = pl_model_symbol(model, i)); i++)
+        if (strcmp(symbol->role, "batch") == 0) return symbol;
     return NULL;
 }
 
@@ -72,7 +73,7 @@ static int over_cards(const request *r, const pl_model *model, table *t, pl_json
         pl_job job = r->job;
         job.gpu = gpu->name;
         pl_report *report = NULL;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         progress_at(i);
         if (pl_estimate(&report, model, &job, &err) != PL_OK) {
             progress_stop();
@@ -143,7 +144,7 @@ static int fit_text(const request *r, const pl_model *model, const pl_fit *fit) 
     print_model(model, report, &r->job);
     putchar('\n');
     if (fit)
-        print_batch(fit, open_batch(pl_model_describe(model)), report, r);
+        print_batch(fit, open_batch(model), report, r);
     else
         printf("the batch of this file is fixed; for its largest batch export it with a dynamic "
                "one:\n\n%s",
@@ -163,9 +164,9 @@ int verb_fit(const request *r) {
     pl_model *model = NULL;
     int code = open_model(&model, r);
     if (code) return code;
-    pl_fit fit, *found = NULL;
-    if (open_batch(pl_model_describe(model))) {
-        pl_error err;
+    pl_fit fit = PL_SIZED(pl_fit), *found = NULL;
+    if (open_batch(model)) {
+        pl_error err = PL_SIZED(pl_error);
         progress_start("looking for the largest batch", 0);
         pl_status status = pl_fit_batch(&fit, model, &r->job, r->most, &err);
         progress_stop();

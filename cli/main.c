@@ -26,7 +26,7 @@ static int (*const verbs[VERBS])(const request *) = {
 /* Opens the weights of --model and puts them into the request's job, with their estimator where
  * --estimator names none. Evaluate, which may name several, looks for itself which is meant. */
 static int use_weights(request *r, pl_weights **weights) {
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     if (!r->model) return 0;
     if (pl_weights_open(weights, r->model, &err) != PL_OK) return complain_of(&err, r->model);
     const pl_weights_info *info = pl_weights_describe(*weights);

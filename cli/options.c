@@ -96,11 +96,6 @@ const char *gpu_name(size_t index) {
     return gpu ? gpu->name : NULL;
 }
 
-const char *loss_name(size_t index) {
-    static const char *const names[] = {"auto", "ce", "mse", "own", "none"};
-    return index < sizeof names / sizeof *names ? names[index] : NULL;
-}
-
 const char *learner_name(size_t index) {
     const pl_estimator_info *info;
     for (size_t i = 0; (info = pl_estimator_at(i)); i++)
@@ -130,7 +125,7 @@ const char *target_name(size_t index) {
 }
 
 const char *sharing_name(size_t index) {
-    return index < PL_SHARINGS ? pl_sharing_name((pl_sharing)index) : NULL;
+    return pl_sharing_name((pl_sharing)index);
 }
 
 /* In the order they are shown. */
@@ -153,7 +148,7 @@ const option_row option_table[] = {
      "as exported", "type of weights and arithmetic; amp- is autocast over fp32 weights"},
     {MODEL, "optimizer", 'o', "O", OPTION_NAME, PLACE(job.optimizer), pl_optimizer_name, "adamw",
      "one of torch.optim's optimizers, or lion, with its defaults; none: no training"},
-    {MODEL, "loss", 'l', "L", OPTION_LOSS, PLACE(job.loss), loss_name, "auto",
+    {MODEL, "loss", 'l', "L", OPTION_LOSS, PLACE(job.loss), pl_loss_name, "auto",
      "loss put on the model's output; own: the model returns it; auto: own for a scalar, else ce"},
     {READ, "train", 0, "T", OPTION_TEXT, PLACE(job.train), NULL, "as exported",
      "what is trained: all, head, or adapters of rank N: lora-rN[:MODULES], with 4-bit weights "

@@ -126,7 +126,6 @@ extern const option_row option_table[];
 extern const size_t option_count;
 
 const char *gpu_name(size_t index); /* as pl_gpu_at */
-const char *loss_name(size_t index);
 const char *learner_name(size_t index);       /* estimators that learn */
 const char *evaluated_name(size_t index);     /* estimators, behind them "all" */
 const char *split_name(size_t index);         /* index: a pl_split */

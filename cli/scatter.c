@@ -86,7 +86,7 @@ static void find_range(const comparison *c, panel *p) {
     double least = 30, most = 31, low = 30, high = 31;
     for (size_t i = 0; i < c->ran; i++)
         for (size_t k = 0; k < c->list[i].evaluation->count; k++) {
-            const pl_trial *t = &c->list[i].evaluation->trials[k];
+            const pl_trial *t = pl_evaluation_trial(c->list[i].evaluation, k);
             if (!usable(c, t)) continue;
             double truth = log2(t->measured), said = log2(t->predicted);
             if (!any) least = most = low = high = truth;
@@ -144,7 +144,7 @@ static void draw_dots(FILE *out, const panel *p, const comparison *c, const pl_e
     for (size_t family = 0; family < MOST_FAMILIES; family++) {
         bool open = false;
         for (size_t i = 0; i < e->count; i++) {
-            const pl_trial *t = &e->trials[i];
+            const pl_trial *t = pl_evaluation_trial(e, i);
             if (!usable(c, t) || family_of(f, t->family) != family) continue;
             double said = fmin(fmax(t->predicted, value_at(p, p->least)), value_at(p, p->most));
             if (!open)
@@ -183,7 +183,7 @@ static size_t count_families(const comparison *c, families *f) {
     size_t jobs = 0;
     for (size_t k = 0; k < c->jobs; k++)
         for (size_t i = 0; i < c->ran; i++) {
-            const pl_trial *t = &c->list[i].evaluation->trials[k];
+            const pl_trial *t = pl_evaluation_trial(c->list[i].evaluation, k);
             if (!usable(c, t)) continue;
             f->jobs[family_of(f, t->family)]++;
             jobs++;

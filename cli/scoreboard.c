@@ -387,11 +387,11 @@ static bool has_failed(const pl_trial *t) {
 
 void print_failures(const pl_evaluation *e) {
     size_t shown = 0, failed = 0;
-    for (size_t i = 0; i < e->count; i++) failed += has_failed(&e->trials[i]);
+    for (size_t i = 0; i < e->count; i++) failed += has_failed(pl_evaluation_trial(e, i));
     if (!failed) return;
     printf("\n%zu could not be estimated\n\n", failed);
     for (size_t i = 0; i < e->count && shown < WORST; i++) {
-        const pl_trial *t = &e->trials[i];
+        const pl_trial *t = pl_evaluation_trial(e, i);
         if (!has_failed(t)) continue;
         fputs("  ", stdout);
         text_clean(stdout, t->id);

@@ -22,7 +22,7 @@ static int fill(sweep_grid *g, const request *r, const pl_model *model, pl_repor
     progress_start("estimating", total);
     for (size_t i = 0; i < total && code == 0; i++) {
         pl_job job = r->job;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_report *report = NULL;
         if (r->batches.count) job.batch = g->batches.numbers[i / g->seqs.count];
         if (r->seqs.count) job.seq = g->seqs.numbers[i % g->seqs.count];

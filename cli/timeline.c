@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/counts.h"
 #include "core/number.h"
 #include "output.h"
 #include "svg.h"
@@ -37,12 +38,12 @@ static void write_csv(FILE *out, const pl_report *report) {
     for (int kind = 0; kind < PL_FRAGMENTATION; kind++)
         fprintf(out, ",%s", pl_kind_name((pl_kind)kind));
     fputs(",operator,module\n", out);
-    for (size_t i = 0; i < report->timeline_count; i++) {
-        const pl_moment *m = &report->timeline[i];
+    for (size_t i = 0; i < report->moment_count; i++) {
+        const pl_moment *m = pl_report_moment(report, i);
         fprintf(out, "%zu,%d,%s,%" PRId64 ",%" PRId64, i, m->step, pl_phase_name(m->phase),
                 m->allocated, m->reserved);
         for (int kind = 0; kind < PL_FRAGMENTATION; kind++)
-            fprintf(out, ",%" PRId64, m->kind[kind]);
+            fprintf(out, ",%" PRId64, pl_moment_bytes(m, (pl_kind)kind));
         putc(',', out);
         put_field(out, m->operator_name);
         putc(',', out);
@@ -89,11 +90,11 @@ static double y_of(const picture *p, int64_t bytes) {
 }
 
 static void gather(picture *p) {
-    size_t moments = p->report->timeline_count;
+    size_t moments = p->report->moment_count;
     p->count = moments < PLOT_WIDTH ? moments : PLOT_WIDTH;
     p->columns = need(p->count, sizeof *p->columns);
     for (size_t i = 0; i < moments; i++) {
-        const pl_moment *m = &p->report->timeline[i];
+        const pl_moment *m = pl_report_moment(p->report, i);
         /* moments * count stays far below 2^64: a timeline is held in memory. */
         column *c = &p->columns[i * p->count / moments];
         if (!c->moment || m->allocated > c->moment->allocated) c->moment = m;
@@ -106,7 +107,7 @@ static int64_t stacked(const picture *p, size_t at, int top) {
     int64_t sum = 0;
     for (int i = 0; i <= top; i++)
         sum += layers[i].kind == PL_CONTEXT ? p->report->overhead_bytes
-                                            : p->columns[at].moment->kind[layers[i].kind];
+                                            : pl_moment_bytes(p->columns[at].moment, layers[i].kind);
     return sum;
 }
 
@@ -174,7 +175,7 @@ static void draw_axes(picture *p) {
     svg_text(p->out, LEFT, HEIGHT - BOTTOM + 18, 12, SVG_START, SVG_FAINT, false,
              "allocations and frees, in order");
     char count[48];
-    snprintf(count, sizeof count, "%zu of them", p->report->timeline_count);
+    snprintf(count, sizeof count, "%zu of them", p->report->moment_count);
     svg_text(p->out, WIDTH - RIGHT, HEIGHT - BOTTOM + 18, 12, SVG_END, SVG_FAINT, false, count);
 }
 
@@ -263,10 +264,12 @@ static void draw_peak(picture *p) {
 
 /* The most a kind ever has; the context is the same throughout. */
 static int64_t most_of(const pl_report *report, pl_kind kind) {
-    if (kind >= PL_FRAGMENTATION) return report->breakdown[kind];
+    if (kind >= PL_FRAGMENTATION) return pl_report_bytes(report, (pl_kind)kind);
     int64_t most = 0;
-    for (size_t i = 0; i < report->timeline_count; i++)
-        if (report->timeline[i].kind[kind] > most) most = report->timeline[i].kind[kind];
+    for (size_t i = 0; i < report->moment_count; i++) {
+        int64_t bytes = pl_moment_bytes(pl_report_moment(report, i), kind);
+        if (bytes > most) most = bytes;
+    }
     return most;
 }
 
@@ -330,7 +333,7 @@ static void write_svg(FILE *out, const pl_report *report, const pl_model_info *m
 }
 
 int timeline_write(const char *path, const pl_report *report, const pl_model_info *model) {
-    if (!report->timeline || report->timeline_count == 0)
+    if (report->moment_count == 0)
         return complain(PL_USAGE, "--timeline: estimator %s has no timeline; these have: %s",
                         report->estimator, simulating_names());
     output file;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/counts.h"
 #include "core/json_writer.h"
 #include "core/number.h"
 #include "modules.h"
@@ -42,7 +43,7 @@ module_tree times_tree(const pl_report *report, size_t rows) {
     size_t count = report->time_count;
     module_item *items = need(count, sizeof *items);
     for (size_t i = 0; i < count; i++) {
-        const pl_time *t = &report->times[i];
+        const pl_time *t = pl_report_time(report, i);
         int64_t size = whole(1e6 * time_of(report, t), count);
         items[i] = (module_item){.module = t->module, .size = size};
         items[i].parts[TIME_DEVICE] = whole(1e6 * t->device_ms, count);
@@ -70,12 +71,12 @@ static void add(pl_time *sum, const pl_time *t) {
 }
 
 static void sum_phases(const pl_report *report, pl_time phases[PL_PHASES], pl_time *total) {
-    *total = (pl_time){.operator_name = "", .module = "", .phase = PL_PHASES};
+    *total = (pl_time){.operator_name = "", .module = "", .phase = PL_PHASE_UNKNOWN};
     for (int p = 0; p < PL_PHASES; p++) phases[p] = (pl_time){.phase = (pl_phase)p};
     for (size_t i = 0; i < report->time_count; i++) {
-        const pl_time *t = &report->times[i];
+        const pl_time *t = pl_report_time(report, i);
         add(total, t);
-        if (t->phase < PL_PHASES) add(&phases[t->phase], t);
+        if (t->phase >= 0) add(&phases[t->phase], t);
     }
 }
 
@@ -102,7 +103,7 @@ static pl_time *sum_operators(const pl_report *report, size_t *count) {
     pl_time *list = need(report->time_count, sizeof *list);
     size_t kept = 0;
     for (size_t i = 0; i < report->time_count; i++) {
-        list[i] = report->times[i];
+        list[i] = *pl_report_time(report, i);
         if (!list[i].operator_name) list[i].operator_name = "";
     }
     qsort(list, report->time_count, sizeof *list, compare_operators);
@@ -199,7 +200,7 @@ static void print_operators(const pl_report *report, const module_tree *tree) {
                    share = text_percent(share_of(time_of(report, o), (double)tree->total / 1e6)),
                    flops = flops_text(o->flops), moved = moved_text(o->bytes),
                    kernels = text_whole(o->launches), calls = text_whole(o->calls);
-        const char *phase = o->phase < PL_PHASES ? pl_phase_name(o->phase) : "";
+        const char *phase = o->phase >= 0 ? pl_phase_name(o->phase) : "";
         table_row(t, (const char *[]){device.text, host.text, share.text, flops.text, moved.text,
                                       kernels.text, calls.text, phase, o->operator_name});
     }
@@ -259,7 +260,7 @@ static int print_json(const pl_model *model, pl_report *report, const module_tre
         pl_json_put_open(&j, NULL, '{');
         pl_json_put_string(&j, "operator", list[i].operator_name);
         pl_json_put_string(&j, "phase",
-                           list[i].phase < PL_PHASES ? pl_phase_name(list[i].phase) : NULL);
+                           list[i].phase >= 0 ? pl_phase_name(list[i].phase) : NULL);
         json_sums(&j, &list[i]);
         pl_json_put_close(&j, '}');
     }
@@ -284,11 +285,11 @@ static void csv_text(FILE *out, const char *text) {
 static void write_csv(FILE *out, const pl_report *report) {
     fputs("module,operator,phase,calls,launches,device_ms,host_ms,flops,bytes\n", out);
     for (size_t i = 0; i < report->time_count; i++) {
-        const pl_time *t = &report->times[i];
+        const pl_time *t = pl_report_time(report, i);
         csv_text(out, t->module);
         csv_text(out, t->operator_name);
         fprintf(out, "%s,%" PRId64 ",%" PRId64 ",%s,%s,%s,%s\n",
-                t->phase < PL_PHASES ? pl_phase_name(t->phase) : "", t->calls, t->launches,
+                t->phase >= 0 ? pl_phase_name(t->phase) : "", t->calls, t->launches,
                 PL_REAL(".6g", t->device_ms), PL_REAL(".6g", t->host_ms), PL_REAL(".12g", t->flops),
                 PL_REAL(".12g", t->bytes));
     }
@@ -301,7 +302,7 @@ static int no_times(const char *option, const pl_report *report) {
 }
 
 int times_write(const char *path, const pl_report *report, const pl_model_info *info) {
-    if (!report->times || report->time_count == 0) return no_times("--times", report);
+    if (report->time_count == 0) return no_times("--times", report);
     output file;
     int code = 0;
     FILE *out = output_open(&file, path, &code);
@@ -314,7 +315,7 @@ int times_write(const char *path, const pl_report *report, const pl_model_info *
 }
 
 int times_print(const request *r, const pl_model *model, pl_report *report, const pl_job *job) {
-    if (!report->times || report->time_count == 0) return no_times("--time", report);
+    if (report->time_count == 0) return no_times("--time", report);
     module_tree tree = times_tree(report, MODULE_ROWS);
     int code = 0;
     if (r->json) {

@@ -65,7 +65,7 @@ static void show_epoch(const pl_train_point *point, void *context) {
 
 static int open_jobs(pl_jobs **jobs, const request *r) {
     pl_jobs_settings settings;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_jobs_settings_default(&settings);
     settings.limits = &r->limits;
     settings.more_graphs = r->graphs.names;
@@ -82,7 +82,7 @@ static int open_jobs(pl_jobs **jobs, const request *r) {
 static int teach(pl_weights **weights, const pl_jobs *jobs, const request *r, const char *estimator,
                  const char *command, curve *losses) {
     pl_train_settings settings;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     char label[96];
     pl_train_settings_default(&settings);
     settings.estimator = estimator;
@@ -182,7 +182,7 @@ int verb_train(const request *r) {
     const pl_estimator_info *info;
     pl_jobs *jobs = NULL;
     pl_weights *weights = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     curve losses = {0};
     int code = check_request(r, &info);
     if (code) return code;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/counts.h"
 #include "core/number.h"
 #include "text.h"
 #include "verbs.h"
@@ -51,7 +52,7 @@ static small_text rate_text(double rate) {
  * layers). */
 static double flops_of(const pl_report *report) {
     double sum = 0;
-    for (int i = PL_PHASE_FORWARD; i < PL_PHASES; i++) sum += report->flops[i];
+    for (int i = PL_PHASE_FORWARD; i < PL_PHASES; i++) sum += pl_report_flops(report, (pl_phase)i);
     return sum > 1.2 * report->flops_per_step ? sum : report->flops_per_step;
 }
 
@@ -86,11 +87,11 @@ static void print_rates(const pl_report *report, const pl_job *job) {
 static void print_counters(const pl_report *report) {
     enum { BAR = 32 };
     bool any = false;
-    for (int c = 0; c < PL_COUNTERS; c++) any = any || isfinite(report->counters[c].value);
+    for (int c = 0; c < PL_COUNTERS; c++) any = any || isfinite(pl_report_counter(report, (pl_counter)c).value);
     if (!any) return;
     putchar('\n');
     for (int c = 0; c < PL_COUNTERS; c++) {
-        const pl_figure *f = &report->counters[c];
+        pl_figure figure = pl_report_counter(report, (pl_counter)c), *f = &figure;
         if (!isfinite(f->value)) continue;
         char interval[64] = "";
         if (isfinite(f->low) && isfinite(f->high))

@@ -28,7 +28,7 @@ static const pl_allocator_stats *s;
 /* Opens `a` with these settings. */
 static void start(const char *name, const char *conf, int64_t device_bytes) {
     pl_allocator_settings settings;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     test_name = name;
     pl_allocator_settings_default(&settings);
     settings.device_bytes = device_bytes;
@@ -478,7 +478,7 @@ static void settings(void) {
          "unknown"},
     };
     pl_allocator_settings x, before;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     test_name = "settings";
     pl_allocator_settings_default(&x);
     x.device_bytes = 7;

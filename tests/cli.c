@@ -60,9 +60,9 @@ static void every_listed_name_is_taken(void) {
         CHECK(pl_precision_parse(pl_precision_name(i), &precision));
         CHECK_INT(precision, i);
     }
-    for (size_t i = 0; loss_name(i); i++) {
+    for (size_t i = 0; pl_loss_name(i); i++) {
         pl_loss loss;
-        CHECK(pl_loss_parse(loss_name(i), &loss));
+        CHECK(pl_loss_parse(pl_loss_name(i), &loss));
         CHECK_INT(loss, i);
     }
 }
@@ -352,15 +352,15 @@ static void settings_are_to_blame(void) {
         pl_error err;
         const char *says;
     } cases[] = {
-        {{PL_USAGE, "no", "alloc_conf", 0}, "plimsoll: --alloc-conf: no\n"},
-        {{PL_USAGE, "no", "batch", -1}, "plimsoll: --batch: no\n"},
-        {{PL_USAGE, "no", "weights", -1}, "plimsoll: --model: no\n"},
-        {{PL_USAGE, "no card \"x\"", "gpu", -1},
+        {{0, PL_USAGE, "no", "alloc_conf", 0}, "plimsoll: --alloc-conf: no\n"},
+        {{0, PL_USAGE, "no", "batch", -1}, "plimsoll: --batch: no\n"},
+        {{0, PL_USAGE, "no", "weights", -1}, "plimsoll: --model: no\n"},
+        {{0, PL_USAGE, "no card \"x\"", "gpu", -1},
          "plimsoll: --gpu: no card \"x\"; `plimsoll gpus` lists it\n"},
-        {{PL_INPUT, "no", "m.pt2", 7}, "plimsoll: m.pt2: at byte 7: no\n"},
-        {{PL_INPUT, "no", "model.json", 0}, "plimsoll: m.pt2: model.json: at byte 0: no\n"},
-        {{PL_MISSING, "no", "", -1}, "plimsoll: m.pt2: no\n"},
-        {{PL_USAGE, "no", "m", -1}, "plimsoll: m.pt2: no\n"},
+        {{0, PL_INPUT, "no", "m.pt2", 7}, "plimsoll: m.pt2: at byte 7: no\n"},
+        {{0, PL_INPUT, "no", "model.json", 0}, "plimsoll: m.pt2: model.json: at byte 0: no\n"},
+        {{0, PL_MISSING, "no", "", -1}, "plimsoll: m.pt2: no\n"},
+        {{0, PL_USAGE, "no", "m", -1}, "plimsoll: m.pt2: no\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[256] = "";

@@ -14,7 +14,8 @@ static const pl_gpu *h200;
 
 static pl_demand demand(const char *name, double step, double device, double host,
                         double launches) {
-    pl_demand d = {.peak_bytes = 4LL << 30,
+    pl_demand d = {.size = sizeof d,
+                   .peak_bytes = 4LL << 30,
                    .high_bytes = 5LL << 30,
                    .step_ms = step,
                    .device_ms = device,
@@ -24,17 +25,17 @@ static pl_demand demand(const char *name, double step, double device, double hos
     snprintf(d.name, sizeof d.name, "%s", name);
     snprintf(d.gpu, sizeof d.gpu, "h200");
     double busy = 100 * device / step;
-    d.counters[PL_SMACT] = 0.75 * busy;
-    d.counters[PL_SMOCC] = 0.3 * busy;
-    d.counters[PL_DRAMA] = 0.25 * busy;
-    d.counters[PL_TENSOR] = 0.2 * busy;
+    d.smact = 0.75 * busy;
+    d.smocc = 0.3 * busy;
+    d.drama = 0.25 * busy;
+    d.tensor = 0.2 * busy;
     return d;
 }
 
 /* Small and bound by the host; filling the card; in between. */
 static pl_demand small(void) {
     pl_demand d = demand("small", 8, 0.4, 8, 200);
-    for (int c = 0; c < PL_COUNTERS; c++) d.counters[c] = 0.5;
+    d.smact = d.smocc = d.drama = d.tensor = 0.5;
     return d;
 }
 static pl_demand large(void) {
@@ -45,7 +46,7 @@ static pl_demand middle(void) {
 }
 
 static pl_pair together(const pl_demand *a, const pl_demand *b, pl_sharing sharing) {
-    pl_pair pair = {0};
+    pl_pair pair = PL_SIZED(pl_pair);
     pl_error err = {0};
     if (pl_collocate(&pair, a, b, h200, sharing, &err) != PL_OK)
         check_say(__FILE__, __LINE__, err.message);
@@ -221,8 +222,8 @@ static void memory_of_both_must_fit(void) {
 }
 
 static void unknown_times_are_refused(void) {
-    pl_pair pair;
-    pl_error err;
+    pl_pair pair = PL_SIZED(pl_pair);
+    pl_error err = PL_SIZED(pl_error);
     pl_demand good = middle();
     for (int i = 0; i < 6; i++) {
         pl_demand bad = middle();
@@ -238,7 +239,7 @@ static void unknown_times_are_refused(void) {
     /* Counters and launches may be missing. */
     bad = middle();
     bad.launches = NAN;
-    for (int c = 0; c < PL_COUNTERS; c++) bad.counters[c] = NAN;
+    bad.smact = bad.smocc = bad.drama = bad.tensor = NAN;
     for (int s = 0; s < PL_SHARINGS; s++) {
         pl_pair p = together(&good, &bad, (pl_sharing)s);
         CHECK(ordered(&p.slowdown[0]) && ordered(&p.slowdown[1]));
@@ -246,8 +247,8 @@ static void unknown_times_are_refused(void) {
 }
 
 static void jobs_are_of_the_card(void) {
-    pl_pair pair;
-    pl_error err;
+    pl_pair pair = PL_SIZED(pl_pair);
+    pl_error err = PL_SIZED(pl_error);
     pl_demand a = middle(), b = middle();
     snprintf(b.gpu, sizeof b.gpu, "a100-40gb");
     CHECK_INT(pl_collocate(&pair, &a, &b, h200, PL_SLICES, &err), PL_USAGE);
@@ -258,7 +259,7 @@ static void jobs_are_of_the_card(void) {
 static void cards_not_measured_have_more_doubt(void) {
     const pl_gpu *card = pl_gpu_find("a100-40gb");
     pl_demand a = middle(), b = large();
-    pl_pair known = together(&a, &b, PL_SLICES), guess = {0};
+    pl_pair known = together(&a, &b, PL_SLICES), guess = PL_SIZED(pl_pair);
     snprintf(a.gpu, sizeof a.gpu, "a100-40gb");
     snprintf(b.gpu, sizeof b.gpu, "a100-40gb");
     a.calibrated = b.calibrated = false;
@@ -290,7 +291,7 @@ static const char whole[] =
     "50,\"smocc\":20,\"drama\":30,\"tensor\":null,\"low\":{\"smact\":1}}}";
 
 static void a_written_estimate_is_read(void) {
-    pl_demand d;
+    pl_demand d = PL_SIZED(pl_demand);
     pl_error err = {0};
     CHECK_INT(open_text(&d, whole, sizeof whole - 1, &err), PL_OK);
     CHECK_STR(d.name, "n\xc3\xa9t");
@@ -298,7 +299,7 @@ static void a_written_estimate_is_read(void) {
     CHECK_INT(d.peak_bytes, 100);
     CHECK_INT(d.high_bytes, 120);
     CHECK(d.step_ms == 2.5 && d.device_ms == 2 && d.host_ms == 1 && d.launches == 40);
-    CHECK(d.counters[PL_SMACT] == 50 && d.counters[PL_DRAMA] == 30 && isnan(d.counters[PL_TENSOR]));
+    CHECK(d.smact == 50 && d.drama == 30 && isnan(d.tensor));
     CHECK(d.calibrated);
 }
 
@@ -323,8 +324,8 @@ static void a_report_and_its_json_ask_the_same(void) {
     CHECK_INT(d.peak_bytes, e.peak_bytes);
     CHECK_INT(d.high_bytes, e.high_bytes);
     CHECK_INT(d.calibrated, e.calibrated);
-    double of_report[] = {d.step_ms, d.device_ms, d.host_ms, d.launches, d.counters[PL_SMACT]},
-           of_json[] = {e.step_ms, e.device_ms, e.host_ms, e.launches, e.counters[PL_SMACT]};
+    double of_report[] = {d.step_ms, d.device_ms, d.host_ms, d.launches, d.smact},
+           of_json[] = {e.step_ms, e.device_ms, e.host_ms, e.launches, e.smact};
     for (int i = 0; i < 5; i++)
         CHECK(of_report[i] > 0 && fabs(of_json[i] / of_report[i] - 1) < 1e-5);
     pl_pair pair = together(&d, &e, PL_SLICES);
@@ -334,8 +335,8 @@ static void a_report_and_its_json_ask_the_same(void) {
 }
 
 static void every_cut_is_refused(void) {
-    pl_demand d;
-    pl_error err;
+    pl_demand d = PL_SIZED(pl_demand);
+    pl_error err = PL_SIZED(pl_error);
     for (size_t size = 0; size < sizeof whole - 1; size++) {
         err = (pl_error){.position = -2};
         if (open_text(&d, whole, size, &err) != PL_INPUT || strcmp(err.where, path) != 0 ||
@@ -358,7 +359,7 @@ static void changed(const char *from, const char *to, const char *says) {
     }
     int size =
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - whole), whole, to, at + strlen(from));
-    pl_demand d;
+    pl_demand d = PL_SIZED(pl_demand);
     pl_error err = {0};
     pl_status status = open_text(&d, text, (size_t)size, &err);
     if (status == PL_INPUT && strstr(err.message, says) && strcmp(err.where, path) == 0) return;
@@ -404,14 +405,14 @@ static void damaged_estimates_do_no_harm(void) {
         size_t size = sizeof whole - 1;
         memcpy(text, whole, size);
         fuzz_damage(text, &size, sizeof text, tokens, sizeof tokens / sizeof *tokens);
-        pl_demand d;
+        pl_demand d = PL_SIZED(pl_demand);
         pl_error err = {0};
         pl_status status = open_text(&d, (const char *)text, size, &err);
         CHECK(status == PL_OK || (status == PL_INPUT && err.message[0]));
         if (status != PL_OK) continue;
         good++;
         CHECK(strlen(d.name) < sizeof d.name && strlen(d.gpu) < sizeof d.gpu);
-        pl_pair pair;
+        pl_pair pair = PL_SIZED(pl_pair);
         snprintf(d.gpu, sizeof d.gpu, "h200");
         status = pl_collocate(&pair, &d, &d, h200, i % 2 ? PL_MPS : PL_SLICES, &err);
         CHECK(status == PL_INPUT || (status == PL_OK && ordered(&pair.slowdown[0])));
@@ -424,13 +425,13 @@ static void long_names_are_cut_between_characters(void) {
     for (size_t i = 0; i + 2 < sizeof name; i += 2) memcpy(name + i, "\xc3\xa9", 3);
     const char *at = strstr(whole, "n\\u00e9t");
     int size = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - whole), whole, name, at + 8);
-    pl_demand d;
+    pl_demand d = PL_SIZED(pl_demand);
     CHECK_INT(open_text(&d, text, (size_t)size, NULL), PL_OK);
     CHECK_INT(strlen(d.name), 126);
 }
 
 static void a_large_or_missing_file_is_refused(void) {
-    pl_demand d;
+    pl_demand d = PL_SIZED(pl_demand);
     pl_error err = {0};
     FILE *file = fopen(path, "wb");
     CHECK(file && fseek(file, 100L << 20, SEEK_SET) == 0 && fputc('x', file) == 'x');
@@ -469,8 +470,8 @@ static bool read_job(const char *line) {
         return false;
     for (int k = 0; k < 2; k++) {
         j->inputs[k] = demand(j->id, x[k][0], x[k][1], x[k][2], x[k][3]);
-        j->inputs[k].counters[PL_SMACT] = x[k][4];
-        j->inputs[k].counters[PL_DRAMA] = x[k][5];
+        j->inputs[k].smact = x[k][4];
+        j->inputs[k].drama = x[k][5];
     }
     job_count++;
     return true;

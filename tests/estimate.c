@@ -36,8 +36,8 @@ static int64_t peak_with(const pl_model *model, pl_job job) {
 static void check_report(const pl_report *r) {
     int64_t sum = 0;
     for (int k = 0; k < PL_KINDS; k++) {
-        CHECK(r->breakdown[k] >= 0);
-        sum += r->breakdown[k];
+        CHECK(pl_report_bytes(r, (pl_kind)k) >= 0);
+        sum += pl_report_bytes(r, (pl_kind)k);
     }
     CHECK_INT(sum, r->peak_bytes);
     CHECK_INT(r->reserved_bytes + r->overhead_bytes, r->peak_bytes);
@@ -125,21 +125,22 @@ static void alive_and_timeline_are_of_the_peak(void) {
     job.want_alive = job.want_timeline = true;
     pl_report *r = estimate(model, &job);
     if (r) {
-        CHECK(r->alive_count > 0 && r->timeline_count == (size_t)r->events);
+        CHECK(r->alive_count > 0 && r->moment_count == (size_t)r->events);
         for (size_t i = 1; i < r->alive_count; i++)
-            CHECK(r->alive[i].bytes <= r->alive[i - 1].bytes);
+            CHECK(pl_report_alive(r, i)->bytes <= pl_report_alive(r, i - 1)->bytes);
         int64_t most = 0, kinds[PL_FRAGMENTATION] = {0};
-        for (size_t i = 0; i < r->timeline_count; i++) {
+        for (size_t i = 0; i < r->moment_count; i++) {
             int64_t sum = 0;
-            for (int k = 0; k < PL_FRAGMENTATION; k++) sum += r->timeline[i].kind[k];
-            CHECK_INT(sum, r->timeline[i].allocated);
-            if (r->timeline[i].allocated > most) {
-                most = r->timeline[i].allocated;
-                memcpy(kinds, r->timeline[i].kind, sizeof kinds);
+            for (int k = 0; k < PL_FRAGMENTATION; k++) sum += pl_moment_bytes(pl_report_moment(r, i), (pl_kind)k);
+            CHECK_INT(sum, pl_report_moment(r, i)->allocated);
+            if (pl_report_moment(r, i)->allocated > most) {
+                most = pl_report_moment(r, i)->allocated;
+                for (int k = 0; k < PL_FRAGMENTATION; k++)
+                    kinds[k] = pl_moment_bytes(pl_report_moment(r, i), (pl_kind)k);
             }
         }
         CHECK_INT(most, r->allocated_bytes);
-        for (int k = 0; k < PL_FRAGMENTATION; k++) CHECK_INT(kinds[k], r->breakdown[k]);
+        for (int k = 0; k < PL_FRAGMENTATION; k++) CHECK_INT(kinds[k], pl_report_bytes(r, (pl_kind)k));
     }
     pl_report_close(&r);
     pl_model_close(&model);
@@ -174,7 +175,7 @@ static void wrong_settings_say_what_to_do(void) {
     pl_job_default(&job);
     job.batch = 12345;
     expect_usage(fixed, &job, "torch.export.Dim");
-    pl_fit fit;
+    pl_fit fit = PL_SIZED(pl_fit);
     pl_error err = {0};
     pl_job_default(&job);
     CHECK_INT(pl_fit_batch(&fit, fixed, &job, 100, &err), PL_USAGE);
@@ -189,7 +190,7 @@ static void the_largest_batch_is_the_largest(void) {
     pl_job job;
     pl_job_default(&job);
     job.gpu = "t4";
-    pl_fit fit;
+    pl_fit fit = PL_SIZED(pl_fit);
     pl_error err = {0};
     CHECK_INT(pl_fit_batch(&fit, model, &job, 1 << 20, &err), PL_OK);
     CHECK(fit.batch > 1);

@@ -9,6 +9,12 @@
 /* ---- the registry ---- */
 
 /* Looks rows up while others add them. */
+/* An evaluation that was not run: the head of lab/train/evaluate.c's. */
+typedef struct made {
+    pl_evaluation open;
+    pl_trial *trials;
+} made;
+
 static void *looks_up(void *wrong) {
     for (int i = 0; i < 2000; i++) {
         pl_lab_register();
@@ -279,7 +285,7 @@ static void weights_serve_their_estimator_alone(void) {
         job.weights = tree;
         job.estimator = "decision-tree";
         CHECK_INT(pl_estimate(&report, model, &job, &err), PL_OK);
-        const pl_trial *trial = &evaluation->trials[item - jobs->items];
+        const pl_trial *trial = pl_evaluation_trial(evaluation, (size_t)(item - jobs->items));
         CHECK_INT(report ? report->peak_bytes : 0, trial->peak_bytes);
         CHECK_INT(report ? report->high_bytes : 0, trial->high_bytes);
         CHECK(evaluation->seen && evaluation->folds == 0 && isnan(evaluation->train_s));
@@ -512,7 +518,7 @@ static pl_evaluation *evaluate(const pl_jobs *of, pl_evaluate_settings *settings
         return NULL;
     }
     size_t asked = 0;
-    for (size_t i = 0; i < evaluation->count; i++) asked += evaluation->trials[i].elapsed_us > 0;
+    for (size_t i = 0; i < evaluation->count; i++) asked += pl_evaluation_trial(evaluation, i)->elapsed_us > 0;
     CHECK(w.calls >= asked && !w.back && !w.beyond && w.last == w.total);
     CHECK_INT(w.full, asked > 0);
     return evaluation;
@@ -534,7 +540,7 @@ static void check_folds(const pl_evaluation *e, const pl_jobs *of, pl_split spli
     CHECK(!e->seen && e->train_s >= 0);
     int sizes[64] = {0};
     for (size_t i = 0; i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
+        const pl_trial *t = pl_evaluation_trial(e, i);
         CHECK_STR(t->id, of->items[i].facts.id);
         CHECK(t->status == PL_OK && t->peak_bytes > 0 && t->predicted == (double)t->peak_bytes);
         CHECK(t->measured == (double)t->measured_bytes && t->elapsed_us > 0);
@@ -543,7 +549,7 @@ static void check_folds(const pl_evaluation *e, const pl_jobs *of, pl_split spli
         for (size_t k = 0; k < i; k++) {
             const pl_measured *a = &of->items[i], *b = &of->items[k];
             bool same = split == PL_SPLIT_MODEL ? a->model == b->model : a->family == b->family;
-            if (split != PL_SPLIT_ROW && same) CHECK_INT(t->fold, e->trials[k].fold);
+            if (split != PL_SPLIT_ROW && same) CHECK_INT(t->fold, pl_evaluation_trial(e, k)->fold);
         }
     }
     for (int k = 0; k < folds && k < 64; k++) CHECK(sizes[k] > 0);
@@ -599,7 +605,7 @@ static void what_is_asked_was_not_seen(void) {
     pl_evaluation *unseen = evaluate(made_up, &settings);
     size_t known = 0;
     for (size_t i = 0; seen && unseen && i < seen->count; i++) {
-        const pl_trial *a = &seen->trials[i], *b = &unseen->trials[i];
+        const pl_trial *a = pl_evaluation_trial(seen, i), *b = pl_evaluation_trial(unseen, i);
         CHECK(fabs(a->predicted / a->measured - 1) < 1e-5);
         known += fabs(b->predicted / b->measured - 1) < 1e-5;
     }
@@ -618,7 +624,7 @@ static void jobs_without_the_target_are_left_out(void) {
     pl_evaluation *e = evaluate(made_up, &settings);
     size_t asked = 0;
     for (size_t i = 0; e && i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
+        const pl_trial *t = pl_evaluation_trial(e, i);
         bool has = isfinite(made_up->items[i].flops_per_step);
         CHECK_INT(t->status, has ? PL_OK : PL_MISSING);
         CHECK_INT(isfinite(t->measured) && isfinite(t->predicted), has);
@@ -629,7 +635,7 @@ static void jobs_without_the_target_are_left_out(void) {
     }
     CHECK_INT(asked, 20);
     if (e) CHECK_INT(e->folds, 2);
-    pl_scores scores;
+    pl_scores scores = PL_SIZED(pl_scores);
     if (e) {
         CHECK(pl_evaluation_score(&scores, e, mib, NULL, NULL));
         CHECK_INT(scores.jobs, 20);
@@ -658,9 +664,9 @@ static void what_does_not_learn_ignores_the_split(void) {
         CHECK_INT(split->split, PL_SPLIT_NONE);
         CHECK(split->folds == 0 && !split->seen && isnan(split->train_s));
         for (size_t i = 0; i < plain->count; i++) {
-            CHECK_INT(plain->trials[i].status, PL_OK); /* with and without a graph */
-            CHECK_INT(plain->trials[i].peak_bytes, split->trials[i].peak_bytes);
-            CHECK_INT(split->trials[i].fold, -1);
+            CHECK_INT(pl_evaluation_trial(plain, i)->status, PL_OK); /* with and without a graph */
+            CHECK_INT(pl_evaluation_trial(plain, i)->peak_bytes, pl_evaluation_trial(split, i)->peak_bytes);
+            CHECK_INT(pl_evaluation_trial(split, i)->fold, -1);
         }
     }
     pl_evaluation_close(&plain);
@@ -672,7 +678,7 @@ static void jobs_without_a_graph(void) {
     pl_evaluate_settings settings = asking("sim", PL_SPLIT_NONE);
     pl_evaluation *e = evaluate(jobs, &settings);
     for (size_t i = 0; e && i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
+        const pl_trial *t = pl_evaluation_trial(e, i);
         char name[256];
         snprintf(name, sizeof name, "graphs/%s.json", t->id);
         CHECK_INT(t->has_graph, access(in_scratch(name), F_OK) == 0);
@@ -686,7 +692,7 @@ static void jobs_without_a_graph(void) {
     pl_error err = {0};
     settings.progress = NULL;
     CHECK_INT(pl_evaluate(&e, bare, &settings, &err), PL_OK);
-    for (size_t i = 0; e && i < e->count; i++) CHECK_INT(e->trials[i].status, PL_MISSING);
+    for (size_t i = 0; e && i < e->count; i++) CHECK_INT(pl_evaluation_trial(e, i)->status, PL_MISSING);
     pl_evaluation_close(&e);
     /* A graph that cannot be read is the job's own trouble. */
     const char *path = write_file("one", JOB RESULT "}}", strlen(JOB RESULT "}}"));
@@ -694,8 +700,8 @@ static void jobs_without_a_graph(void) {
     pl_jobs *broken = open_files(&path, 1, scratch, "h200");
     if (broken) e = evaluate(broken, &settings);
     if (e) {
-        CHECK(e->trials[0].has_graph && e->trials[0].status == PL_INPUT);
-        CHECK(e->trials[0].message[0]);
+        CHECK(pl_evaluation_trial(e, 0)->has_graph && pl_evaluation_trial(e, 0)->status == PL_INPUT);
+        CHECK(pl_evaluation_trial(e, 0)->message[0]);
     }
     pl_evaluation_close(&e);
     pl_jobs_close(&broken);
@@ -714,7 +720,7 @@ static void classifiers_name_bins(void) {
         check_folds(e, jobs, PL_SPLIT_ROW, 2);
         size_t right = 0, classes;
         for (size_t i = 0; i < e->count; i++) {
-            const pl_trial *t = &e->trials[i];
+            const pl_trial *t = pl_evaluation_trial(e, i);
             CHECK_INT(t->peak_bytes % bin, bin / 2);
             CHECK(t->low_bytes % bin == 0 && t->high_bytes % bin == 0);
             CHECK(t->low_bytes < t->peak_bytes && t->peak_bytes < t->high_bytes);
@@ -728,7 +734,7 @@ static void classifiers_name_bins(void) {
             diagonal += i / classes == i % classes ? table[i] : 0;
             below += i / classes > i % classes ? table[i] : 0;
         }
-        pl_scores scores;
+        pl_scores scores = PL_SIZED(pl_scores);
         CHECK(pl_evaluation_score(&scores, e, bin, NULL, NULL));
         CHECK_INT(sum, e->count);
         CHECK_INT(diagonal, right);
@@ -767,9 +773,10 @@ static void scores_are_as_worked_out_by_hand(void) {
     trials[2].predicted_low = trials[2].predicted_high = NAN;
     trials[4].status = PL_MISSING;
     trials[5].predicted = NAN;
-    pl_evaluation e = {.estimator = "x", .target = "memory", .trials = trials, .count = 6};
-    pl_scores s;
-    CHECK(pl_evaluation_score(&s, &e, 100000000, NULL, NULL));
+    made e_made = {{.estimator = "x", .target = "memory", .count = 6}, trials};
+    const pl_evaluation *of = &e_made.open;
+    pl_scores s = PL_SIZED(pl_scores);
+    CHECK(pl_evaluation_score(&s, of, 100000000, NULL, NULL));
     CHECK_INT(s.jobs, 4);
     CHECK_NEAR(s.mse, 145.25); /* (10^2 + 20^2 + 0 + 9^2) / 4 */
     CHECK_NEAR(s.rmse, sqrt(145.25));
@@ -796,23 +803,23 @@ static void scores_are_as_worked_out_by_hand(void) {
     CHECK_NEAR(s.below_diagonal, 0.5);
     size_t classes;
     int64_t first;
-    uint64_t *table = pl_evaluation_confusion(&e, 100000000, &classes, &first);
+    uint64_t *table = pl_evaluation_confusion(of, 100000000, &classes, &first);
     static const uint64_t want[16] = {1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1};
     CHECK(classes == 4 && first == 1 && table && memcmp(table, want, sizeof want) == 0);
     free(table);
-    CHECK(pl_evaluation_score(&s, &e, 100000000, is_early, "c"));
+    CHECK(pl_evaluation_score(&s, of, 100000000, is_early, "c"));
     CHECK_INT(s.jobs, 2);
     CHECK_NEAR(s.mae, 15);
     CHECK_NEAR(s.above_high, 0.5);
     CHECK_NEAR(s.accuracy, 0.5);
-    CHECK(pl_evaluation_score(&s, &e, 100000000, is_early, "a")); /* none */
+    CHECK(pl_evaluation_score(&s, of, 100000000, is_early, "a")); /* none */
     CHECK(s.jobs == 0 && isnan(s.mse) && isnan(s.accuracy) && isnan(s.elapsed_us));
-    e.count = 0;
-    CHECK(!pl_evaluation_confusion(&e, 100000000, &classes, &first) && classes == 0);
-    e.count = 6;
-    e.target = "flops"; /* its own unit, no bins, no intervals */
+    e_made.open.count = 0;
+    CHECK(!pl_evaluation_confusion(of, 100000000, &classes, &first) && classes == 0);
+    e_made.open.count = 6;
+    e_made.open.target = "flops"; /* its own unit, no bins, no intervals */
     for (size_t i = 0; i < 6; i++) trials[i].predicted_low = trials[i].predicted_high = NAN;
-    CHECK(pl_evaluation_score(&s, &e, 100000000, NULL, NULL));
+    CHECK(pl_evaluation_score(&s, of, 100000000, NULL, NULL));
     CHECK_NEAR(s.mae, 9.75e6);
     CHECK(isnan(s.accuracy) && isnan(s.width) && isnan(s.above_high) && isnan(s.inside));
 }
@@ -826,9 +833,9 @@ static void levels_lean_to_high(void) {
     CHECK(pl_level_predicted(t, PL_SMACT, &(pl_figure){79, 70, 84}) == PL_LEVEL_HIGH);
     CHECK(pl_level_predicted(t, PL_SMACT, &(pl_figure){79, NAN, NAN}) == PL_LEVEL_MEDIUM);
     CHECK(pl_level_predicted(t, PL_SMACT, &(pl_figure){29, 10, 100}) == PL_LEVEL_LOW);
-    CHECK(pl_level_predicted(t, PL_SMACT, &(pl_figure){NAN, NAN, NAN}) == PL_LEVELS);
-    CHECK(pl_level_predicted(t, PL_TENSOR, &(pl_figure){50, 40, 60}) == PL_LEVELS);
-    CHECK(pl_level_predicted(PL_FAMILIES, PL_SMACT, &(pl_figure){50, 40, 60}) == PL_LEVELS);
+    CHECK(pl_level_predicted(t, PL_SMACT, &(pl_figure){NAN, NAN, NAN}) == PL_LEVEL_UNKNOWN);
+    CHECK(pl_level_predicted(t, PL_TENSOR, &(pl_figure){50, 40, 60}) == PL_LEVEL_UNKNOWN);
+    CHECK(pl_level_predicted(PL_FAMILY_UNKNOWN, PL_SMACT, &(pl_figure){50, 40, 60}) == PL_LEVEL_UNKNOWN);
 }
 
 /* Counters: differences in points, and the classes of each job's own family. */
@@ -846,9 +853,10 @@ static void counters_have_points_and_classes(void) {
                          TRIAL("d", "rnn", 0, 2, 0, 5),             /* low, low */
                          TRIAL("e", "other", 50, 50, NAN, NAN)};    /* no classes */
 #undef TRIAL
-    pl_evaluation e = {.estimator = "x", .target = "smact", .trials = trials, .count = 5};
-    pl_scores s;
-    CHECK(pl_evaluation_score(&s, &e, 0, NULL, NULL));
+    made e_made = {{.estimator = "x", .target = "smact", .count = 5}, trials};
+    const pl_evaluation *of = &e_made.open;
+    pl_scores s = PL_SIZED(pl_scores);
+    CHECK(pl_evaluation_score(&s, of, 0, NULL, NULL));
     CHECK_INT(s.jobs, 5);
     CHECK_NEAR(s.mae, 24.0 / 5);
     CHECK_NEAR(s.mean, 0.24 / 5);
@@ -863,17 +871,17 @@ static void counters_have_points_and_classes(void) {
     CHECK(isnan(s.mape));
     size_t classes;
     int64_t first;
-    uint64_t *table = pl_evaluation_confusion(&e, 0, &classes, &first);
+    uint64_t *table = pl_evaluation_confusion(of, 0, &classes, &first);
     static const uint64_t want[9] = {1, 0, 0, 0, 0, 1, 0, 1, 1};
     CHECK(classes == 3 && first == 0 && table && memcmp(table, want, sizeof want) == 0);
     free(table);
-    e.target = "tensor"; /* no classes at all */
-    CHECK(pl_evaluation_score(&s, &e, 0, NULL, NULL));
+    e_made.open.target = "tensor"; /* no classes at all */
+    CHECK(pl_evaluation_score(&s, of, 0, NULL, NULL));
     CHECK_NEAR(s.mae, 24.0 / 5);
     CHECK(isnan(s.accuracy) && isnan(s.high_recall));
-    e.target = "step_ms"; /* relative, in its own unit */
-    e.count = 3;
-    CHECK(pl_evaluation_score(&s, &e, 0, NULL, NULL));
+    e_made.open.target = "step_ms"; /* relative, in its own unit */
+    e_made.open.count = 3;
+    CHECK(pl_evaluation_score(&s, of, 0, NULL, NULL));
     CHECK_NEAR(s.median, 4.0 / 75);
     CHECK_NEAR(s.within_15, 2.0 / 3);
     CHECK(isnan(s.accuracy));
@@ -896,7 +904,7 @@ static void threads_change_nothing(void) {
             e[k] = evaluate(jobs, &settings);
         }
         for (size_t k = 0; e[0] && e[1] && k < e[0]->count; k++) {
-            const pl_trial *a = &e[0]->trials[k], *b = &e[1]->trials[k];
+            const pl_trial *a = pl_evaluation_trial(e[0], k), *b = pl_evaluation_trial(e[1], k);
             CHECK(a->status == b->status && a->fold == b->fold && a->peak_bytes == b->peak_bytes);
             CHECK(a->low_bytes == b->low_bytes && a->high_bytes == b->high_bytes);
             CHECK(strcmp(a->message, b->message) == 0);

@@ -22,7 +22,7 @@ static void stop(const char *what, const pl_error *err) {
 
 static bool open_once(const unsigned char *bytes, size_t size) {
     pl_error err = {0};
-    pl_demand demand;
+    pl_demand demand = PL_SIZED(pl_demand);
     pl_status status = pl_demand_open(&demand, fuzz_path_of(bytes, size), &err);
     if (status != PL_OK) {
         if (err.code != status || (status != PL_INPUT && status != PL_MISSING) || !err.message[0])

@@ -121,7 +121,7 @@ static bool find_json(const pl_file *file, const char *path, pl_arena *arena, co
                       size_t *size) {
     pl_zip zip;
     pl_zip_member member;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     bool found = true;
     *json = file->bytes;
     *size = file->size;
@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
     int code = 0;
     for (int f = 2; f < argc && code == 0; f++) {
         pl_file file;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_arena *arena = pl_arena_new(0);
         const void *json;
         size_t json_size;

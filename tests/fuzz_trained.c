@@ -249,7 +249,7 @@ static int fuzz(const pl_learner *learner, int shape, const pl_writer *seed, lon
 
 static int write_seed(const char *folder, const pl_learner *learner, int shape, pl_trained *t) {
     char path[512];
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     snprintf(path, sizeof path, "%s/%s-%d", folder, learner->name, shape);
     if (pl_trained_save(&t, 1, path, &err) == PL_OK) return 0;
     fprintf(stderr, "%s: %s\n", path, err.message);

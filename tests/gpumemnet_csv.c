@@ -193,7 +193,7 @@ static void refused_headers(void) {
     memset(commas, ',', sizeof commas - 1);
     commas[sizeof commas - 1] = 0;
     pl_gpumemnet_rows r;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_arena *arena = pl_arena_new(0);
     CHECK_INT(read_rows(&r, commas, arena, &err), PL_INPUT);
     CHECK_STR(err.message, "expected at most 256 columns");

@@ -134,7 +134,7 @@ static void wrong_values_name_their_key(void) {
         {"{\"model_type\":\"t5\",\"num_heads\":0}", "num_heads", -1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_graph *graph = graph_of(rows[i].text, NULL, NULL, &err);
         char key[64];
         snprintf(key, sizeof key, "\"%s\":", rows[i].key);
@@ -168,7 +168,7 @@ static void broken_files(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pl_recipe *recipe = NULL;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         CHECK_INT(open_text(&recipe, rows[i].text, NULL, NULL, &err), PL_INPUT);
         CHECK(!recipe);
         CHECK(err.message[0]);
@@ -176,7 +176,7 @@ static void broken_files(void) {
         pl_recipe_close(&recipe);
     }
     pl_recipe *recipe = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     open_text(&recipe, "{\"model_type\":\"nothing\"}", NULL, NULL, &err);
     CHECK(strstr(err.message, "nothing") && strstr(err.message, "llama, mistral"));
 }
@@ -188,7 +188,7 @@ static void too_much(void) {
     while (at < size) at += (size_t)sprintf(text + at, ",\"k%zu\":1", at);
     strcpy(text + at, "}");
     pl_recipe *recipe = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(open_text(&recipe, text, NULL, NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "fewer keys"));
     at = (size_t)sprintf(text, LLAMA ",\"l\":[0");
@@ -210,7 +210,7 @@ static void too_much(void) {
 /* ---- what is built ---- */
 
 static void sizes_of_a_llama(void) {
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_graph *g = graph_of(LLAMA ",\"num_key_value_heads\":2}", NULL, NULL, &err);
     CHECK(g);
     if (!g) return;
@@ -242,7 +242,7 @@ static void tasks(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[512];
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         snprintf(text, sizeof text, LLAMA ",\"architectures\":%s}", rows[i].architecture);
         pl_graph *g = graph_of(text, rows[i].task, NULL, &err);
         CHECK(g);
@@ -255,7 +255,7 @@ static void tasks(void) {
         int dims;        /* of the second output */
     } heads[] = {{"classify", 5, 2}, {"tokens", 5, 3}, {"causal", 100, 3}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_graph *g = graph_of(LLAMA ",\"num_labels\":5}", heads[i].task, NULL, &err);
         CHECK(g);
         if (!g) continue;
@@ -265,7 +265,7 @@ static void tasks(void) {
         pl_graph_close(&g);
     }
     pl_recipe *recipe = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(open_text(&recipe, LLAMA "}", "masked", NULL, &err), PL_USAGE);
     CHECK(strstr(err.message, "causal, classify, tokens, base"));
     CHECK_INT(open_text(&recipe, LLAMA "}", NULL, "fast", &err), PL_USAGE);
@@ -290,7 +290,7 @@ static void attention(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[512];
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         snprintf(text, sizeof text, LLAMA "%s}", rows[i].more);
         pl_graph *g = graph_of(text, NULL, rows[i].asked, &err);
         CHECK(g);
@@ -306,7 +306,7 @@ static void windows(void) {
     static const struct { int window, masks; } rows[] = {{8, 1}, {16, 1}, {17, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[512];
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         snprintf(text, sizeof text, "{\"model_type\":\"mistral\"," SIZES ",\"sliding_window\":%d}",
                  rows[i].window);
         pl_graph *g = graph_of(text, NULL, NULL, &err);
@@ -318,7 +318,7 @@ static void windows(void) {
 
 static void what_is_assumed(void) {
     pl_recipe *recipe = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(open_text(&recipe, LLAMA ",\"max_position_embeddings\":300,\"dtype\":\"bfloat16\"}",
                         NULL, NULL, &err),
               PL_OK);
@@ -369,7 +369,7 @@ static void memory_runs_out(void) {
 static void open_and_warn(const char *text, const char *task, const char *attention,
                           const char *word, bool expected) {
     pl_recipe *recipe = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(open_text(&recipe, text, task, attention, &err), PL_OK);
     CHECK(recipe && warns(recipe, word) == expected);
     if (check_failures_in_case) printf("    %s: %s %s\n", text, word, err.message);
@@ -393,7 +393,7 @@ static void unknown_experts_are_built(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[512];
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         snprintf(text, sizeof text, "{\"model_type\":\"olmoe\"," SIZES "%s}", rows[i].more);
         pl_graph *g = graph_of(text, NULL, NULL, &err);
         CHECK(g && !graph_unsound(g));
@@ -419,7 +419,7 @@ static void text_models_have_the_plan_of_their_family(void) {
                                  "\"gemma3_new\"," SIZES ",\"head_dim\":16}}"};
     int64_t want = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_graph *g = graph_of(texts[i], NULL, NULL, &err);
         CHECK(g && !graph_unsound(g));
         if (g && i == 0) want = parameters(g);
@@ -444,7 +444,7 @@ static void hybrids_are_refused(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[512];
         pl_recipe *recipe = NULL;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         snprintf(text, sizeof text, "{\"model_type\":\"jamba\"," SIZES ",\"%s\":%s}", rows[i].key,
                  rows[i].value);
         CHECK_INT(open_text(&recipe, text, NULL, NULL, &err), PL_INPUT);
@@ -454,7 +454,7 @@ static void hybrids_are_refused(void) {
                   (int64_t)(strstr(text, rows[i].key) - text + 2) + (int64_t)strlen(rows[i].key));
         pl_recipe_close(&recipe);
     }
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_graph *g =
         graph_of("{\"model_type\":\"new\"," SIZES ",\"mamba_d_state\":null,\"layer_types\":"
                  "[\"full_attention\",\"sliding_attention\"]}",
@@ -490,7 +490,7 @@ static void positions_that_are_not_said(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pl_recipe *recipe = NULL;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         CHECK_INT(open_text(&recipe, rows[i].text, NULL, NULL, &err), PL_OK);
         CHECK(recipe && recipe->seq_assumed);
         CHECK_INT(recipe ? recipe->most_seq : -1, rows[i].most);
@@ -503,7 +503,7 @@ static void positions_that_are_not_said(void) {
         char text[64];
         pl_recipe *recipe = NULL;
         pl_graph *g = NULL;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         snprintf(text, sizeof text, "{\"model_type\":\"%s\"}", tables[i]);
         CHECK_INT(open_text(&recipe, text, NULL, NULL, &err), PL_OK);
         CHECK(recipe && recipe->build(recipe, 1, recipe->seq + 1, 0, &g, &err) == PL_USAGE);
@@ -516,7 +516,7 @@ static void positions_that_are_not_said(void) {
 
 static void what_is_not_followed_is_told(void) {
     pl_recipe *recipe = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     static const char encoder[] = "{\"model_type\":\"t5\",\"architectures\":[\"T5EncoderModel\"]}";
     CHECK_INT(open_text(&recipe, encoder, NULL, NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "T5EncoderModel"));

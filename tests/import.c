@@ -429,7 +429,7 @@ static void wrong_models(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pl_graph *graph = NULL;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         int64_t place;
         pl_status status =
             import_changed(rows[i].from, rows[i].nth, rows[i].to, &graph, &err, &place);
@@ -499,7 +499,7 @@ static void odd_but_right(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pl_graph *graph = NULL;
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         int64_t place;
         pl_status status =
             import_changed(rows[i].from, rows[i].nth, rows[i].to, &graph, &err, &place);
@@ -510,7 +510,7 @@ static void odd_but_right(void) {
         pl_graph_close(&graph);
     }
     pl_graph *graph = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     int64_t place;
     CHECK_INT(
         import_changed("{\"as_int\": 4}", 0,
@@ -541,7 +541,7 @@ static void odd_but_right(void) {
 /* What the smallest model holds of modules, and that order of keys does not matter. */
 static void modules_and_order(void) {
     pl_graph *graph = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(import_graph_memory(&graph, model, strlen(model), "a/b.c/m.json", NULL, &err), PL_OK);
     if (graph) {
         CHECK_STR(graph->name, "m");
@@ -593,7 +593,7 @@ static void not_a_model(void) {
         CHECK(graph == NULL);
     }
     pl_graph *graph = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(import_graph_file(&graph, "tests/data/no-such-file.pt2", NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "No such file") != NULL);
     CHECK_INT(import_graph_file(&graph, "tests", NULL, &err), PL_INPUT);

@@ -27,7 +27,7 @@ static pl_model *open_model(const char *name, const pl_limits *limits, pl_status
 
 static void refused(const pl_model *model, const pl_job *job, const char *member) {
     pl_report *report = NULL;
-    pl_fit fit;
+    pl_fit fit = PL_SIZED(pl_fit);
     char *text = NULL;
     size_t size;
     pl_error err = {0};

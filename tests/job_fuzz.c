@@ -127,7 +127,7 @@ static void jobs_are_refused_or_answered(void) {
         job.limits = &limits;
         pl_status status;
         if (below(10) == 0) {
-            pl_fit fit;
+            pl_fit fit = PL_SIZED(pl_fit);
             static const int64_t mosts[] = {1, 64, 4096, 0, -1, INT64_MAX, INT64_MIN};
             status = pl_fit_batch(&fit, model, &job, ONE_OF(mosts), &err);
         } else {
@@ -245,11 +245,11 @@ static void records_are_refused_or_answered(void) {
         const char *const paths[] = {path};
         pl_status status = pl_jobs_open(&jobs, paths, 1, &settings, &err);
         if (status == PL_OK) status = pl_evaluate(&evaluation, jobs, &how, &err);
-        bool good = evaluation && evaluation->count == 1 && evaluation->trials[0].status == PL_OK;
+        bool good = evaluation && evaluation->count == 1 && pl_evaluation_trial(evaluation, 0)->status == PL_OK;
         answered += good;
         refused += !good;
         if (status != PL_OK) CHECK(err.code == status && err.message[0]);
-        if (evaluation && !good) CHECK(evaluation->trials[0].message[0]);
+        if (evaluation && !good) CHECK(pl_evaluation_trial(evaluation, 0)->message[0]);
         pl_evaluation_close(&evaluation);
         pl_jobs_close(&jobs);
     }

@@ -295,7 +295,7 @@ static void predicting_is_training_without_noise(void) {
 static void chain_gradients_hold(void) {
     static const char net[] = "bigru:4:3,encoder:7:10:0,mean,append,layernorm,tanh,linear:2";
     rig *g = malloc(sizeof *g);
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     if (!g || !rig_open(g, "tanh", true, 3)) return;
     pl_chain chain;
     CHECK_INT(pl_chain_open(&chain, net, strlen(net), COLUMNS, CHANNELS, 2, &err), PL_OK);
@@ -426,7 +426,7 @@ static void losses_hold(void) {
     static const char *const names[] = {"mse", "mae", "huber", "cross-entropy"};
     static const float weights[4] = {1, 0.5f, 2, 1};
     for (size_t k = 0; k < 4; k++) {
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_learn_loss loss = {
             .outputs = k == 3 ? 4 : 1, .huber = 0.7f, .smoothing = 0.1f, .ordinal = 0.2f};
         if (k == 3) loss.class_weights = weights;
@@ -459,7 +459,7 @@ static void losses_hold(void) {
     pl_truth none = {.weight = 1};
     CHECK(fabs(pl_loss_row(&ce, zero, &none, NULL) - log(2)) < 1e-12);
     CHECK(fabs(pl_loss_row(&huber, &three, &none, NULL) - 2.5) < 1e-12);
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(pl_loss_find(&ce.kind, "huber", true, &err), PL_USAGE);
     CHECK_INT(pl_loss_find(&ce.kind, "hinge", false, &err), PL_USAGE);
 }
@@ -705,7 +705,7 @@ static void classifies(void) {
     CHECK(right > COUNT * 9 / 10);
     pl_learner_network.close(&learned);
     w->classes[5] = 3;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_learn_settings settings = {.options = "", .seed = 1};
     CHECK_INT(pl_learner_network.train(&learned, &w->samples, &settings, &err), PL_INPUT);
     CHECK(strstr(err.message, "sample 6") != NULL);

@@ -16,7 +16,7 @@ static void strides_are(const pl_graph *g, int32_t tensor, int dims, const int64
 /* x [2,3,4,5]; what is made last is the output. */
 static pl_graph *laid_out(pl_builder *b, int32_t out) {
     pl_graph *g = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_build_output(b, out);
     CHECK_INT(pl_builder_finish(&b, &g, &err), PL_OK);
     if (!g) exit(1);

@@ -471,7 +471,7 @@ static void folds_hold_out(void) {
 static void folds_refused(void) {
     uint32_t fold[4], group[4] = {9, 9, 9, 9}, two[4] = {1, 1, 8, 8};
     uint8_t apart[4];
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(pl_folds_deal(fold, 4, 1, NULL, NULL, 1, &err), PL_USAGE);
     CHECK_STR(err.message, "1 folds: at least 2 are expected");
     CHECK_INT(pl_folds_deal(fold, 4, 5, NULL, NULL, 1, &err), PL_USAGE);

@@ -25,7 +25,7 @@ enum { ALIVE = 4096 };
 static bool run(char *line, int64_t *events) {
     char *save = NULL, *conf = strtok_r(line, " \n", &save), *total = strtok_r(NULL, " \n", &save);
     pl_allocator_settings settings;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     static pl_block *alive[ALIVE];
     size_t count = 0;
     int64_t done = 0, checks = 0;

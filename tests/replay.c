@@ -207,7 +207,7 @@ static void unpack(trace *t, char *line) {
 static result replay(const trace *t, const int64_t *holes) {
     result r = {0};
     pl_allocator_settings settings;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_allocator_settings_default(&settings);
     if (holes) memcpy(settings.context_holes, holes, sizeof settings.context_holes);
     if (pl_allocator_settings_parse(&settings, t->conf, &err) != PL_OK) die(err.message);

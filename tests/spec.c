@@ -229,7 +229,7 @@ static const struct {
 
 static void models_have_their_sizes(void) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_graph *g = build(models[i].text, 0, 0, &err);
         if (!g) {
             printf("  %s: %s\n", models[i].text, err.message);
@@ -248,7 +248,7 @@ static void models_have_their_sizes(void) {
 static void batch_and_sequence_are_the_callers(void) {
     const char *text = "kind: transformer\nd: 8\nheads: 2\nlayers: 1\nvocab: 50\n";
     pl_recipe *recipe = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(pl_import_spec(&recipe, text, strlen(text), "a/net.yaml", NULL, &err), PL_OK);
     if (!recipe) return;
     CHECK_STR(recipe->name, "net");
@@ -265,7 +265,7 @@ static void batch_and_sequence_are_the_callers(void) {
 /* Modules are named as nn.Sequential and the sketched classes name them; parameters in the order of
  * named_parameters. */
 static void modules_have_their_names(void) {
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_graph *g = build("input: [3, 8, 8]\nlayers:\n  - conv 4\n  - repeat:\n      times: 2\n"
                         "      layers: [conv 4 1, relu]\n  - residual: [batchnorm]\n",
                         0, 0, &err);
@@ -356,7 +356,7 @@ static const struct {
 
 static void errors_name_the_line(void) {
     for (size_t i = 0; i < sizeof bad_specs / sizeof *bad_specs; i++) {
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_graph *g = build(bad_specs[i].text, 0, 0, &err);
         CHECK(g == NULL);
         CHECK_STR(err.message, bad_specs[i].message);
@@ -369,7 +369,7 @@ static void errors_name_the_line(void) {
 
 /* Sizes that do not fit anything are an error, not an overflow. */
 static void huge_sizes_are_refused(void) {
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_graph *g =
         build("kind: mlp\ninp: 1073741824\nout: 1073741824\nwidths: [1073741824]\n", 0, 0, &err);
     CHECK(!g && err.code == PL_INPUT && strncmp(err.message, "line ", 5) == 0);
@@ -474,7 +474,7 @@ static void summaries_are_read(void) {
         {"torchinfo-lm.txt", 19, 4, 176488, 176488, "Embedding", "Linear", 0},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         pl_summary *s = read_summary(texts[i].file, &err);
         if (!s) {
             printf("  %s: %s\n", texts[i].file, err.message);

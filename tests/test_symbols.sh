@@ -23,7 +23,7 @@ exported() { # MAP
 maps_list_the_headers() {
     for map in plimsoll lab; do
         declared "$map" >in_header
-        listed "$map" '_0.1$' >in_map
+        listed "$map" '_1$' >in_map
         [ "$(wc -l <in_header)" -gt 10 ]
         diff in_header in_map
     done
@@ -31,11 +31,11 @@ maps_list_the_headers() {
 
 libraries_export_the_maps() {
     command -v nm >/dev/null || skip "libraries_export_the_maps: no nm"
-    { listed plimsoll '_0.1$'; listed plimsoll '_PRIVATE$'; } | sort -u >in_map
+    { listed plimsoll '_1$'; listed plimsoll '_PRIVATE$'; } | sort -u >in_map
     exported plimsoll >in_library
     diff in_map in_library
     with_lab || return 0
-    listed lab '_0.1$' >in_map
+    listed lab '_1$' >in_map
     exported lab >in_library
     diff in_map in_library
 }
@@ -45,7 +45,7 @@ what_is_lent_is_used() {
     command -v nm >/dev/null || skip "what_is_lent_is_used: no nm"
     with_lab || skip "what_is_lent_is_used: a build without the laboratory"
     listed plimsoll '_PRIVATE$' >lent
-    listed plimsoll '_0.1$' >public
+    listed plimsoll '_1$' >public
     nm -D --undefined-only "$BUILD/libplimsoll-lab.so" | awk '$2 ~ /^pl_/ { sub(/@.*/, "", $2); print $2 }' | sort -u |
         comm -23 - public >used
     [ "$(wc -l <used)" -gt 10 ]

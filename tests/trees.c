@@ -558,7 +558,7 @@ static void what_cannot_be_learnt_is_refused(void) {
     }
     pl_learn_settings settings = {.options = "", .seed = 1};
     pl_learned *learned = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(pl_learner_train(&pl_learner_adaboost, &learned, classify(&learn_table, 3), &settings,
                                &err),
               PL_USAGE);

@@ -178,7 +178,7 @@ static void members_come_out(void) {
         write_zip(&b, both, 2);
         CHECK(pl_zip_is(b.bytes, b.size));
         char text[64] = "";
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         CHECK_INT(read_first(&b, b.size, 1000, text, sizeof text, &err), PL_OK);
         CHECK_STR(text, plain.data);
     }
@@ -191,7 +191,7 @@ static void comment_and_empty(void) {
     for (int i = 0; i < 200; i++) put(&b, 'c', 1);
     memcpy(b.bytes + b.size - 100, "PK\5\6", 4);
     char text[64] = "";
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(read_first(&b, b.size, 1000, text, sizeof text, &err), PL_OK);
     CHECK_STR(text, plain.data);
     write_zip(&b, &plain, 0);
@@ -261,7 +261,7 @@ static void lies_are_refused(void) {
         }
         write_zip(&b, &r, 1);
         char text[64];
-        pl_error err;
+        pl_error err = PL_SIZED(pl_error);
         bool limit = strstr(rows[i].message, "given") != NULL;
         CHECK_INT(read_first(&b, b.size, rows[i].limit, text, sizeof text, &err),
                   limit ? PL_LIMIT : PL_INPUT);
@@ -302,7 +302,7 @@ static void bomb_is_refused(void) {
     pl_arena *arena = pl_arena_new(&budget);
     const void *bytes;
     size_t size;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     CHECK_INT(pl_zip_read(&zip, &member, arena, "bomb", &bytes, &size, &err), PL_LIMIT);
     CHECK_INT(pl_arena_used(arena), 0);
     budget = (pl_budget){0};
@@ -325,7 +325,7 @@ static void every_cut_and_every_byte(void) {
         write_zip(&b, &r, 1);
         for (size_t size = 0; size < b.size; size++) {
             char text[64];
-            pl_error err;
+            pl_error err = PL_SIZED(pl_error);
             CHECK_INT(read_first(&b, size, 1000, text, sizeof text, &err), PL_INPUT);
             CHECK(err.position >= 0 && err.message[0]);
         }
@@ -334,7 +334,7 @@ static void every_cut_and_every_byte(void) {
                 other = b;
                 other.bytes[at] ^= (unsigned char)(1 << bit);
                 char text[64] = "";
-                pl_error err;
+                pl_error err = PL_SIZED(pl_error);
                 /* some bytes say nothing that matters; the content is never a wrong one */
                 if (read_first(&other, b.size, 1000, text, sizeof text, &err) == PL_OK && text[0])
                     CHECK_STR(text, plain.data);

@@ -27,6 +27,7 @@ void pl_lab_register(void);
 typedef struct pl_jobs pl_jobs;
 
 typedef struct pl_jobs_settings {
+    size_t size;        /* of this struct; pl_jobs_settings_default sets it */
     const char *graphs; /* default NULL: none. Folder of graphs: ID.pt2 or ID.json, also .xz; of a
                            job that is another with another batch, the other's ID does too */
     const char *const *more_graphs; /* default NULL: none. Folders looked through after graphs */
@@ -41,7 +42,10 @@ typedef struct pl_jobs_settings {
     const pl_limits *limits; /* default NULL: pl_limits_default's. Of the files, and of each graph */
 } pl_jobs_settings;
 
-void pl_jobs_settings_default(pl_jobs_settings *settings);
+void pl_jobs_settings_default_sized(pl_jobs_settings *settings, size_t size);
+static inline void pl_jobs_settings_default(pl_jobs_settings *settings) {
+    pl_jobs_settings_default_sized(settings, sizeof *settings);
+}
 
 /* Reads the files, one after the other, and every job's graph where there is one. A graph that
  * cannot be read is no failure: the job's trials will say why. */
@@ -63,7 +67,8 @@ typedef enum pl_split {
     PL_SPLIT_FAMILY, /* all jobs of a family (mlp, cnn, ...) on one side: a fold a family */
 } pl_split;
 
-bool pl_split_parse(const char *name, pl_split *out); /* "none", "row", "model", "family" */
+const char *pl_split_name(size_t index); /* index: a pl_split; "none", "row", ...; NULL past the end */
+bool pl_split_parse(const char *name, pl_split *out);
 
 /* ---- training ---- */
 
@@ -73,6 +78,7 @@ typedef struct pl_train_point {
 } pl_train_point;
 
 typedef struct pl_train_settings {
+    size_t size;           /* of this struct; pl_train_settings_default sets it */
     const char *estimator; /* no default */
     const char *target;    /* default NULL: all it can learn of the jobs; "memory", "flops" (a
                               step), "flop-rate" (a second) */
@@ -86,7 +92,10 @@ typedef struct pl_train_settings {
     void *progress_context;
 } pl_train_settings;
 
-void pl_train_settings_default(pl_train_settings *settings);
+void pl_train_settings_default_sized(pl_train_settings *settings, size_t size);
+static inline void pl_train_settings_default(pl_train_settings *settings) {
+    pl_train_settings_default_sized(settings, sizeof *settings);
+}
 
 /* The same jobs and settings (the command is one) give the same file, byte for byte. */
 pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_settings *settings,
@@ -96,6 +105,7 @@ pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_setting
 
 /* One measured job and what an estimator said of it; bytes. */
 typedef struct pl_trial {
+    size_t index; /* that pl_evaluation_trial has it under */
     const char *id, *family, *source, *precision, *optimizer; /* "" where the file has none */
     const char *model;      /* what PL_SPLIT_MODEL keeps together */
     int64_t measured_bytes; /* peak_reserved + overhead; CSV: as nvidia-smi showed it */
@@ -115,8 +125,7 @@ typedef struct pl_trial {
 
 typedef struct pl_evaluation {
     const char *estimator, *target;
-    const pl_trial *trials; /* in the files' order */
-    size_t count;
+    size_t count; /* of trials, in the files' order: pl_evaluation_trial */
     pl_split split;
     int folds;          /* 0: no split */
     bool seen;          /* weights that may have been learnt from these very jobs: no proof */
@@ -126,6 +135,7 @@ typedef struct pl_evaluation {
 } pl_evaluation;
 
 typedef struct pl_evaluate_settings {
+    size_t size;           /* of this struct; pl_evaluate_settings_default sets it */
     const char *estimator; /* default: pl_job_default's */
     const char *target;    /* default "memory"; "flops", "flop-rate", "step_ms", "smact", "smocc",
                               "drama", "tensor": of estimators that predict it */
@@ -141,18 +151,24 @@ typedef struct pl_evaluate_settings {
     void *progress_context;
 } pl_evaluate_settings;
 
-void pl_evaluate_settings_default(pl_evaluate_settings *settings);
+void pl_evaluate_settings_default_sized(pl_evaluate_settings *settings, size_t size);
+static inline void pl_evaluate_settings_default(pl_evaluate_settings *settings) {
+    pl_evaluate_settings_default_sized(settings, sizeof *settings);
+}
 
 /* Every job through an estimator. A job that cannot be estimated is no failure: its trial says why.
  * On failure *out is NULL. */
 pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,
                       const pl_evaluate_settings *settings, pl_error *err);
 void pl_evaluation_close(pl_evaluation **evaluation);
+/* NULL past the end. */
+const pl_trial *pl_evaluation_trial(const pl_evaluation *evaluation, size_t index);
 
 /* Trials summed up. Errors are relative to what was measured; of counters, which are percent, they
  * are differences (0.03: three points). MSE to R2 are of megabytes (10^6 bytes), or of the target's
  * unit. NAN where there is nothing to say. */
 typedef struct pl_scores {
+    size_t size;                          /* of this struct: PL_SIZED(pl_scores) */
     size_t jobs;                          /* with an estimate and a measurement */
     double mse, rmse, mae, mape, r2;      /* mape in percent */
     double median, mean, p90;             /* of |error|, shares */
@@ -169,7 +185,7 @@ typedef struct pl_scores {
     double elapsed_us;     /* median */
 } pl_scores;
 
-/* keep: which trials count; NULL: all. false: out of memory. */
+/* keep: which trials count; NULL: all. false: out of memory, or out->size is not set. */
 bool pl_evaluation_score(pl_scores *out, const pl_evaluation *evaluation, int64_t bin_bytes,
                          bool (*keep)(const pl_trial *trial, const void *context),
                          const void *context);

@@ -4,7 +4,7 @@
  *
  *     pl_model *model = NULL;
  *     pl_report *report = NULL;
- *     pl_error err;
+ *     pl_error err = PL_SIZED(pl_error);
  *     pl_job job;
  *     pl_job_default(&job);
  *     job.gpu = "a100-40gb";
@@ -17,7 +17,13 @@
  * Ownership: what an open function gives, its close function takes back; close sets the pointer to
  * NULL and accepts NULL. Everything inside a report belongs to it. Threads: one pl_model may be
  * shared by threads that only estimate; a report belongs to one thread. The library never prints,
- * exits or aborts. Bytes are integers; what is unknown is PL_UNKNOWN. */
+ * exits or aborts. Bytes are integers; what is unknown is PL_UNKNOWN.
+ *
+ * Growth: later versions add functions, enum values, and members at the ends of structs. So a struct
+ * that the caller makes begins with its size as the caller was compiled, set by its _default
+ * function or by PL_SIZED. One that the library hands out by pointer is read where it lies, never
+ * copied or taken for an element of an array: elements come by functions with an index. Enums size
+ * no arrays: names end with NULL. docs/c-api.md says more, with a whole example. */
 #ifndef PLIMSOLL_PLIMSOLL_H
 #define PLIMSOLL_PLIMSOLL_H
 
@@ -33,11 +39,20 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-#define PL_VERSION "0.1.0"
-#define PL_UNKNOWN (-1)
+#define PL_VERSION_MAJOR 0
+#define PL_VERSION_MINOR 2
+#define PL_VERSION_PATCH 0
+#define PL_VERSION "0.2.0"
+/* For #if: 0.2.0 is 2000. */
+#define PL_VERSION_NUMBER (PL_VERSION_MAJOR * 1000000 + PL_VERSION_MINOR * 1000 + PL_VERSION_PATCH)
+#define PL_UNKNOWN        (-1)
 
-/* Version of the library at run time, as PL_VERSION was when it was built. */
+/* A struct that begins with its size, and is 0 otherwise: pl_error err = PL_SIZED(pl_error); */
+#define PL_SIZED(type) {.size = sizeof(type)}
+
+/* Version of the library at run time, as the macros were when it was built. */
 const char *pl_version(void);
+int pl_version_number(void);
 
 /* The values are the command's exit codes. */
 typedef enum pl_status {
@@ -48,7 +63,10 @@ typedef enum pl_status {
     PL_LIMIT = 5,   /* more than the request was given: pl_limits */
 } pl_status;
 
+const char *pl_status_name(pl_status status); /* "ok", "usage", ...; NULL: none such */
+
 typedef struct pl_error {
+    size_t size; /* of this struct: PL_SIZED(pl_error); 0: as in version 0.2 */
     pl_status code;
     char message[512];
     char where[256];  /* file, archive member or setting; "" where there is none */
@@ -135,13 +153,13 @@ typedef struct pl_model_info {
     int64_t parameters, trainable, parameter_bytes, buffer_bytes;
     int64_t operators;  /* PL_UNKNOWN: the file has only counts of layers */
     int64_t batch, seq; /* as exported (symbols: their hints); PL_UNKNOWN where not found */
-    const pl_symbol *symbols;
     size_t symbol_count;
     const char *recorded; /* of a trace: how it was trained, "amp-bf16, adamw"; else NULL */
 } pl_model_info;
 
 /* Valid until the model is closed. */
 const pl_model_info *pl_model_describe(const pl_model *model);
+const pl_symbol *pl_model_symbol(const pl_model *model, size_t index); /* NULL past the end */
 
 /* ---- jobs ---- */
 
@@ -200,6 +218,8 @@ pl_status pl_job_check(const pl_job *job, pl_error *err);
 /* Names of the rows of a table, from 0; NULL past the end. */
 const char *pl_optimizer_name(size_t index);
 const char *pl_precision_name(size_t index); /* index: a pl_precision */
+const char *pl_loss_name(size_t index);      /* index: a pl_loss */
+const char *pl_parallel_name(size_t index);  /* index: a pl_parallel_kind: "alone", "ddp", ... */
 /* false: no such name. */
 bool pl_precision_parse(const char *name, pl_precision *out);
 bool pl_loss_parse(const char *name, pl_loss *out);
@@ -226,7 +246,8 @@ typedef struct pl_estimator_info {
     bool slow;              /* training it takes long: not part of "all" where folds are trained */
 } pl_estimator_info;
 
-const pl_estimator_info *pl_estimator_at(size_t index); /* NULL past the end */
+const char *pl_estimator_kind_name(pl_estimator_kind kind); /* "simulation", ...; NULL: none such */
+const pl_estimator_info *pl_estimator_at(size_t index);     /* NULL past the end */
 const pl_estimator_info *pl_estimator_find(const char *name);
 const char *pl_estimator_name(size_t index);
 
@@ -281,30 +302,32 @@ typedef enum pl_kind {
     PL_TEMPORARY,
     PL_FRAGMENTATION, /* the most reserved, less what is allocated at the peak */
     PL_CONTEXT,       /* outside the allocator */
-    PL_KINDS
 } pl_kind;
 
-const char *pl_kind_name(pl_kind kind); /* "weights", ... as in the JSON */
+const char *pl_kind_name(pl_kind kind); /* "weights", ... as in the JSON; NULL past the end */
 
 typedef enum pl_phase {
+    PL_PHASE_UNKNOWN = -1,
     PL_PHASE_LOAD,
     PL_PHASE_INPUT,
     PL_PHASE_FORWARD,
     PL_PHASE_BACKWARD,
     PL_PHASE_OPTIMIZER,
-    PL_PHASES
 } pl_phase;
 
-const char *pl_phase_name(pl_phase phase);
+const char *pl_phase_name(pl_phase phase); /* NULL: not known, or past the end */
 
 /* One instant of the simulated steps; bytes. */
 typedef struct pl_moment {
     int64_t allocated, reserved;
-    int64_t kind[PL_FRAGMENTATION]; /* PL_WEIGHTS to PL_TEMPORARY; adds up to allocated */
     pl_phase phase;
     int step; /* from 0 */
     const char *operator_name, *module;
 } pl_moment;
+
+/* Of what is allocated at a moment, PL_WEIGHTS to PL_TEMPORARY; they add up to it. PL_UNKNOWN: a
+ * kind that does not lie in the allocator. */
+int64_t pl_moment_bytes(const pl_moment *moment, pl_kind kind);
 
 /* One tensor's storage alive at the peak. */
 typedef struct pl_alive {
@@ -314,7 +337,8 @@ typedef struct pl_alive {
     const char *operator_name, *module, *tensor;
 } pl_alive;
 
-/* A prediction and where the truth lies in report->time_coverage of cases; NAN: not known. */
+/* A prediction and where the truth lies in report->time_coverage of cases; NAN: not known. Three
+ * numbers, now and later: it may be copied. */
 typedef struct pl_figure {
     double value, low, high;
 } pl_figure;
@@ -325,26 +349,30 @@ typedef enum pl_counter {
     PL_SMOCC,  /* warps on them, of those they could hold */
     PL_DRAMA,  /* memory interface in use */
     PL_TENSOR, /* tensor cores in use */
-    PL_COUNTERS
 } pl_counter;
 
-const char *pl_counter_name(pl_counter counter); /* "smact", ... as in the JSON */
+const char *pl_counter_name(pl_counter counter); /* "smact", ... as in the JSON; NULL past the end */
 
 /* Which of paper 3's bins are meant: they differ by family. */
 typedef enum pl_family {
+    PL_FAMILY_UNKNOWN = -1,
     PL_FAMILY_MLP,
     PL_FAMILY_CNN,
     PL_FAMILY_TRANSFORMER,
     PL_FAMILY_RNN,
-    PL_FAMILIES
 } pl_family;
 
-const char *pl_family_name(pl_family family); /* "mlp", "cnn", "transformer", "rnn" */
+const char *pl_family_name(pl_family family); /* "mlp", "cnn", ...; NULL: not known */
 
-typedef enum pl_level { PL_LEVEL_LOW, PL_LEVEL_MEDIUM, PL_LEVEL_HIGH, PL_LEVELS } pl_level;
+typedef enum pl_level {
+    PL_LEVEL_UNKNOWN = -1,
+    PL_LEVEL_LOW,
+    PL_LEVEL_MEDIUM,
+    PL_LEVEL_HIGH
+} pl_level;
 
-const char *pl_level_name(pl_level level); /* "low", ...; NULL for PL_LEVELS: not known */
-/* The bin of a value in percent; PL_LEVELS for NAN and for counters without bins (tensor). */
+const char *pl_level_name(pl_level level); /* "low", ...; NULL: not known */
+/* The bin of a value in percent; unknown for NAN and for counters without bins (tensor). */
 pl_level pl_level_of(pl_family family, pl_counter counter, double value);
 /* The bin of a prediction: high already where a quarter of the way from its value to its high
  * reaches the edge, since a busy job taken for a quiet one costs more than the other way round. */
@@ -369,23 +397,19 @@ typedef struct pl_report {
     double coverage;                           /* of [low, high] */
     int64_t allocated_bytes, reserved_bytes;   /* peaks of the allocator's two figures */
     int64_t overhead_bytes;                    /* context, kernels, handles */
-    int64_t breakdown[PL_KINDS];               /* of the peak instant; adds up to peak_bytes */
-    pl_phase peak_phase;                       /* PL_PHASES: not known */
+    pl_phase peak_phase;
     /* Floating-point operations a step as PyTorch's FlopCounterMode counts them (products,
      * convolutions, attention), and a second. */
     double flops_per_step, flop_rate;
-    double flops[PL_PHASES]; /* all of them, recurrent layers and elementwise work too, by phase */
     double moved_bytes;      /* read and written by kernels, a step */
     double launches;         /* kernels a step */
     pl_figure step_ms;
     double device_ms, host_ms;       /* sum of the kernels' times; the host's for issuing them */
     double copy_ms;                  /* of the batch to the card, which the step waits for */
     bool host_bound;                 /* the step waits for the host more than for the card */
-    pl_figure counters[PL_COUNTERS]; /* percent */
     double time_coverage;            /* of step_ms's and the counters' intervals */
-    pl_family family;                /* PL_FAMILIES: not known */
-    const pl_time *times;            /* longest first; NULL unless asked for */
-    size_t time_count;
+    pl_family family;
+    size_t time_count; /* pl_report_time; 0 unless asked for */
     int peak_step;
     const char *peak_operator, *peak_module;
     bool fits;          /* high_bytes (peak_bytes where it is unknown) <= pl_gpu_usable */
@@ -398,11 +422,34 @@ typedef struct pl_report {
     size_t unknown_count;
     const char *const *warnings;
     size_t warning_count;
-    const pl_moment *timeline; /* NULL unless asked for */
-    size_t timeline_count;
-    const pl_alive *alive; /* largest first; NULL unless asked for */
-    size_t alive_count;
+    size_t moment_count; /* pl_report_moment; 0 unless asked for */
+    size_t alive_count;  /* pl_report_alive; 0 unless asked for */
 } pl_report;
+
+/* Bytes of a kind at the peak instant; they add up to peak_bytes. PL_UNKNOWN: not known. */
+int64_t pl_report_bytes(const pl_report *report, pl_kind kind);
+/* Floating-point operations a phase of a step, all of them: recurrent layers and elementwise work
+ * too. NAN: not known. */
+double pl_report_flops(const pl_report *report, pl_phase phase);
+/* Percent. */
+pl_figure pl_report_counter(const pl_report *report, pl_counter counter);
+/* By index; NULL past the end. Parts of the step, longest first; instants of the simulation, in
+ * order; storages alive at the peak, largest first. */
+const pl_time *pl_report_time(const pl_report *report, size_t index);
+const pl_moment *pl_report_moment(const pl_report *report, size_t index);
+const pl_alive *pl_report_alive(const pl_report *report, size_t index);
+
+/* One figure of all moments, for pictures and other languages. */
+typedef enum pl_column {
+    PL_COLUMN_ALLOCATED,
+    PL_COLUMN_RESERVED,
+    PL_COLUMN_PHASE,
+    PL_COLUMN_STEP,
+    PL_COLUMN_KIND = 16, /* PL_COLUMN_KIND + a pl_kind: as pl_moment_bytes */
+} pl_column;
+
+/* Writes the column of the first `room` moments. false: no such column, and nothing is written. */
+bool pl_report_column(const pl_report *report, int column, int64_t *out, size_t room);
 
 /* On failure *out is NULL. A job that does not fit is no failure: report->fits is false. */
 pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job, pl_error *err);
@@ -415,6 +462,7 @@ const char *pl_report_json(pl_report *report, const pl_model *model);
 /* ---- decisions ---- */
 
 typedef struct pl_fit {
+    size_t size;                 /* of this struct: PL_SIZED(pl_fit) */
     int64_t batch;               /* the largest that fits; 0: not even the smallest it may have */
     int64_t high_at, high_above; /* high_bytes at batch and at batch + 1 */
     int64_t tried;               /* simulations made */
@@ -429,27 +477,29 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *job, in
 typedef enum pl_sharing {
     PL_SLICES, /* the driver's default: one process after the other, in time slices */
     PL_MPS,    /* NVIDIA's multi-process service: kernels of both at once */
-    PL_SHARINGS
 } pl_sharing;
 
-const char *pl_sharing_name(pl_sharing sharing); /* "slices", "mps" */
+const char *pl_sharing_name(pl_sharing sharing); /* "slices", "mps"; NULL past the end */
 bool pl_sharing_parse(const char *name, pl_sharing *out);
 
 /* What collocation must know of a job: of a report, or of one written with `estimate --json`. NAN
  * and PL_UNKNOWN: not known. */
 typedef struct pl_demand {
+    size_t size; /* of this struct: PL_SIZED(pl_demand) */
     char name[128], gpu[64];
     int64_t peak_bytes, high_bytes;
     double step_ms, device_ms, host_ms, launches;
-    double counters[PL_COUNTERS];
-    bool calibrated; /* false: of a card that was not measured */
+    double smact, smocc, drama, tensor; /* percent */
+    bool calibrated;                    /* false: of a card that was not measured */
 } pl_demand;
 
-void pl_demand_of(pl_demand *out, const pl_report *report, const pl_model *model);
+/* false: out->size is not set. */
+bool pl_demand_of(pl_demand *out, const pl_report *report, const pl_model *model);
 /* The JSON of an estimate. PL_INPUT: no such thing, or a key is missing (err: file, place). */
 pl_status pl_demand_open(pl_demand *out, const char *path, pl_error *err);
 
 typedef struct pl_pair {
+    size_t size; /* of this struct: PL_SIZED(pl_pair) */
     pl_sharing sharing;
     int64_t needed_bytes, usable_bytes; /* both highs, contexts counted twice */
     bool fits;

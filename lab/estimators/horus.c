@@ -26,9 +26,9 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
               pl_add_i64(activations, weights, &all) && pl_add_i64(all, gradients, &all);
     if (!ok) return pl_rival_overflow("horus", err);
     report->peak_bytes = all;
-    report->breakdown[PL_WEIGHTS] = weights;
-    report->breakdown[PL_GRADIENTS] = gradients;
-    report->breakdown[PL_ACTIVATIONS] = activations;
+    pl_report_full(report)->breakdown[PL_WEIGHTS] = weights;
+    pl_report_full(report)->breakdown[PL_GRADIENTS] = gradients;
+    pl_report_full(report)->breakdown[PL_ACTIVATIONS] = activations;
     return PL_OK;
 }
 

@@ -170,11 +170,11 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     if (!ok) return pl_rival_overflow("llmem", err);
     report->peak_bytes = all;
     report->overhead_bytes = subject->gpu->context_bytes;
-    report->breakdown[PL_WEIGHTS] = weights;
-    report->breakdown[PL_OPTIMIZER] = states;
-    report->breakdown[PL_INPUTS] = input;
-    report->breakdown[PL_ACTIVATIONS] = outputs;
-    report->breakdown[PL_CONTEXT] = subject->gpu->context_bytes;
+    pl_report_full(report)->breakdown[PL_WEIGHTS] = weights;
+    pl_report_full(report)->breakdown[PL_OPTIMIZER] = states;
+    pl_report_full(report)->breakdown[PL_INPUTS] = input;
+    pl_report_full(report)->breakdown[PL_ACTIVATIONS] = outputs;
+    pl_report_full(report)->breakdown[PL_CONTEXT] = subject->gpu->context_bytes;
     return PL_OK;
 }
 

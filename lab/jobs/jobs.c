@@ -25,8 +25,9 @@ enum { MOST_THREADS = 256, MOST_JOBS = 1000000, MOST_LINE = 64 << 20 /* bytes */
 static const int64_t mib = 1 << 20;
 static const double most_mib = 1e9; /* a petabyte: no card is as large */
 
-void pl_jobs_settings_default(pl_jobs_settings *settings) {
-    *settings = (pl_jobs_settings){.gpu = "h200"};
+void pl_jobs_settings_default_sized(pl_jobs_settings *settings, size_t size) {
+    const pl_jobs_settings usual = {.gpu = "h200"};
+    pl_sized_fill(settings, size, &usual, sizeof usual);
 }
 
 static pl_status no_memory(pl_error *err) {
@@ -455,12 +456,14 @@ static pl_status read_all(pl_jobs *jobs, const char *const *paths, size_t path_c
 }
 
 pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_count,
-                       const pl_jobs_settings *settings, pl_error *err) {
+                       const pl_jobs_settings *given, pl_error *err) {
     *out = NULL;
     pl_lab_register();
-    pl_jobs_settings standard;
-    pl_jobs_settings_default(&standard);
-    if (!settings) settings = &standard;
+    pl_jobs_settings own, *settings = &own;
+    pl_jobs_settings_default(&own);
+    if (given && !PL_SIZED_OK(given, limits))
+        return pl_fail(err, PL_USAGE, "settings", -1, "settings whose size is not set");
+    if (given) pl_sized_read(&own, sizeof own, given, given->size);
     pl_jobs *jobs = calloc(1, sizeof *jobs);
     if (!jobs) return no_memory(err);
     pl_limits_default(&jobs->limits);
@@ -508,6 +511,10 @@ void pl_jobs_close(pl_jobs **jobs) {
 }
 
 static const char *const split_names[] = {"none", "row", "model", "family"};
+
+const char *pl_split_name(size_t index) {
+    return index < sizeof split_names / sizeof *split_names ? split_names[index] : NULL;
+}
 
 bool pl_split_parse(const char *name, pl_split *out) {
     for (size_t i = 0; i < sizeof split_names / sizeof *split_names; i++)

@@ -28,11 +28,12 @@ typedef struct evaluation {
     size_t done, total, before; /* before: done when the fold at hand began */
 } evaluation;
 
-void pl_evaluate_settings_default(pl_evaluate_settings *settings) {
+void pl_evaluate_settings_default_sized(pl_evaluate_settings *settings, size_t size) {
     pl_job job;
     pl_job_default(&job);
-    *settings = (pl_evaluate_settings){
+    const pl_evaluate_settings usual = {
         .estimator = job.estimator, .target = "memory", .folds = 5, .options = "", .seed = 1};
+    pl_sized_fill(settings, size, &usual, sizeof usual);
 }
 
 static pl_status no_memory(pl_error *err) {
@@ -220,6 +221,7 @@ static pl_status run(evaluation *e, pl_error *err) {
         const pl_measured *item = &e->jobs->items[i];
         e->trials[i] = item->facts;
         pl_trial *t = &e->trials[i];
+        t->index = i;
         t->measured = e->target->measured(item);
         t->predicted = t->predicted_low = t->predicted_high = t->coverage = NAN;
         t->peak_bytes = t->low_bytes = t->high_bytes = PL_UNKNOWN;
@@ -317,12 +319,14 @@ static pl_status check(const pl_evaluate_settings *settings, const pl_estimator 
 }
 
 pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,
-                      const pl_evaluate_settings *settings, pl_error *err) {
+                      const pl_evaluate_settings *given, pl_error *err) {
     *out = NULL;
     pl_lab_register();
-    pl_evaluate_settings standard;
-    pl_evaluate_settings_default(&standard);
-    if (!settings) settings = &standard;
+    pl_evaluate_settings own, *settings = &own;
+    pl_evaluate_settings_default(&own);
+    if (given && !PL_SIZED_OK(given, progress_context))
+        return pl_fail(err, PL_USAGE, "settings", -1, "settings whose size is not set");
+    if (given) pl_sized_read(&own, sizeof own, given, given->size);
     int64_t start = pl_now_us();
     const pl_estimator *estimator = NULL;
     const pl_target *target = NULL;
@@ -341,7 +345,6 @@ pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,
                               .train_s = NAN};
     e->trials = calloc(jobs->count + 1, sizeof *e->trials);
     e->errors = calloc(jobs->count + 1, sizeof *e->errors);
-    e->open.trials = e->trials;
     bool locked = pthread_mutex_init(&e->lock, NULL) == 0;
     status = locked && e->trials && e->errors ? run(e, err) : no_memory(err);
     if (locked) pthread_mutex_destroy(&e->lock);
@@ -359,4 +362,8 @@ void pl_evaluation_close(pl_evaluation **open) {
     free(e->errors);
     free(e);
     *open = NULL;
+}
+
+const pl_trial *pl_evaluation_trial(const pl_evaluation *open, size_t index) {
+    return index < open->count ? &((const evaluation *)open)->trials[index] : NULL;
 }

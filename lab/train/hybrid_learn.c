@@ -71,7 +71,7 @@ static bool learnt_from(const job_sample *p) {
 /* The steps that were measured have no optimizer: at its peak, the allocated bytes lack most of
  * what the simulation has of its state. */
 static bool lacks_optimizer(const pl_measured *item, const pl_report *report) {
-    int64_t state = report->breakdown[PL_OPTIMIZER];
+    int64_t state = pl_report_bytes(report, PL_OPTIMIZER);
     int64_t less = report->allocated_bytes - item->facts.measured_allocated;
     return item->job.precision == PL_AMP_FP16 && item->facts.measured_allocated > 0 && state > 0 &&
            less > state / 4 && less > report->allocated_bytes / 100;

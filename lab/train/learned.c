@@ -75,16 +75,16 @@ static pl_figure step_ms_said(const pl_report *r) {
     return r->step_ms;
 }
 static pl_figure smact_said(const pl_report *r) {
-    return r->counters[PL_SMACT];
+    return pl_report_counter(r, PL_SMACT);
 }
 static pl_figure smocc_said(const pl_report *r) {
-    return r->counters[PL_SMOCC];
+    return pl_report_counter(r, PL_SMOCC);
 }
 static pl_figure drama_said(const pl_report *r) {
-    return r->counters[PL_DRAMA];
+    return pl_report_counter(r, PL_DRAMA);
 }
 static pl_figure tensor_said(const pl_report *r) {
-    return r->counters[PL_TENSOR];
+    return pl_report_counter(r, PL_TENSOR);
 }
 
 static double guess_flops(const pl_profile *profile) {

@@ -65,7 +65,7 @@ static bool bins_open(bins *b, const pl_evaluation *e, int64_t bin_bytes, bool a
     b->predicted = malloc((e->count + 1) * sizeof *b->predicted);
     bool ok = block && b->truth && b->predicted;
     for (size_t i = 0; ok && i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
+        const pl_trial *t = pl_evaluation_trial(e, i);
         if (!counts(t) || (keep && !keep(t, context))) continue;
         truth[b->count] = both[2 * b->count] = floor(t->measured / bin);
         predicted[b->count] = both[2 * b->count + 1] = floor(fmax(t->predicted, 0) / bin);
@@ -112,7 +112,7 @@ static bool levels_open(bins *b, const pl_evaluation *e, pl_counter counter,
     b->predicted = malloc((e->count + 1) * sizeof *b->predicted);
     if (!b->truth || !b->predicted) return false;
     for (size_t i = 0; i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
+        const pl_trial *t = pl_evaluation_trial(e, i);
         if (!counts(t) || (keep && !keep(t, context))) continue;
         pl_level truth = pl_level_of(family_of(t), counter, t->measured),
                  predicted = pl_level_predicted(
@@ -191,9 +191,8 @@ static void score_errors(pl_scores *out, double *errors, size_t count) {
     out->within_15 = (double)within[2] / n;
 }
 
-bool pl_evaluation_score(pl_scores *out, const pl_evaluation *e, int64_t bin_bytes,
-                         bool (*keep)(const pl_trial *trial, const void *context),
-                         const void *context) {
+static bool score(pl_scores *out, const pl_evaluation *e, int64_t bin_bytes,
+                  bool (*keep)(const pl_trial *trial, const void *context), const void *context) {
     *out = (pl_scores){.mse = NAN,
                        .rmse = NAN,
                        .mae = NAN,
@@ -226,7 +225,7 @@ bool pl_evaluation_score(pl_scores *out, const pl_evaluation *e, int64_t bin_byt
            *widths = times + e->count, *errors = widths + e->count;
     size_t n = 0, intervals = 0, above = 0, exact = 0, inside = 0;
     for (size_t i = 0; i < e->count; i++) {
-        const pl_trial *t = &e->trials[i];
+        const pl_trial *t = pl_evaluation_trial(e, i);
         if (!counts(t) || (keep && !keep(t, context))) continue;
         truth[n] = t->measured / unit;
         predicted[n] = t->predicted / unit;
@@ -260,5 +259,15 @@ bool pl_evaluation_score(pl_scores *out, const pl_evaluation *e, int64_t bin_byt
         if (memory || counter) ok = score_bins(out, e, bin_bytes, keep, context);
     }
     free(block);
+    return ok;
+}
+
+bool pl_evaluation_score(pl_scores *out, const pl_evaluation *e, int64_t bin_bytes,
+                         bool (*keep)(const pl_trial *trial, const void *context),
+                         const void *context) {
+    if (!PL_SIZED_OK(out, elapsed_us)) return false;
+    pl_scores own;
+    bool ok = score(&own, e, bin_bytes, keep, context);
+    pl_sized_fill(out, out->size, &own, sizeof own);
     return ok;
 }

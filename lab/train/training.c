@@ -5,15 +5,21 @@
 
 #include <stdlib.h>
 
-void pl_train_settings_default(pl_train_settings *settings) {
-    *settings = (pl_train_settings){
+void pl_train_settings_default_sized(pl_train_settings *settings, size_t size) {
+    const pl_train_settings usual = {
         .options = "", .seed = 1, .split = PL_SPLIT_MODEL, .hold_out = -1, .command = ""};
+    pl_sized_fill(settings, size, &usual, sizeof usual);
 }
 
-pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_settings *settings,
+pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_settings *given,
                    pl_error *err) {
     *out = NULL;
     pl_lab_register();
+    if (!PL_SIZED_OK(given, progress_context))
+        return pl_fail(err, PL_USAGE, "settings", -1, "settings whose size is not set");
+    pl_train_settings own, *settings = &own;
+    pl_train_settings_default(&own);
+    pl_sized_read(&own, sizeof own, given, given->size);
     const pl_estimator *estimator = pl_estimator_named(settings->estimator);
     if (!estimator)
         return pl_fail(err, PL_USAGE, "estimator", -1, "no estimator \"%s\"",

@@ -66,7 +66,7 @@ static void simulate_one(void *context, size_t index) {
         p->walk[PL_USAGE_STEP] = report->step_ms.value;
         p->truth[PL_USAGE_STEP] = p->item->step_ms;
         for (int i = 0; i < PL_COUNTERS; i++) {
-            p->walk[PL_USAGE_COUNTERS + i] = report->counters[i].value;
+            p->walk[PL_USAGE_COUNTERS + i] = pl_report_counter(report, (pl_counter)i).value;
             p->truth[PL_USAGE_COUNTERS + i] = p->item->counters[i];
         }
         p->bound = pl_usage_bound_of(report);

@@ -9,7 +9,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from . import _words
 from ._api import estimate
 from ._errors import InputError, UsageError
-from ._library import COUNTERS, SHARINGS, UNKNOWN, DemandStruct, ErrorStruct, PairStruct, fail, library, text
+from ._library import COUNTERS, SHARINGS, UNKNOWN, DemandStruct, ErrorStruct, PairStruct, fail, library, sized, text
 from ._model import _path, _shown, _text
 from ._report import Figure, Gpu, Report, figure_of, gpu_of, real
 
@@ -60,7 +60,9 @@ def _demand_of(told: Dict[str, Any]) -> DemandStruct:
         return math.nan if value is None else float(value)
 
     try:
-        demand = DemandStruct(name=told["model"]["name"].encode("utf-8")[:127], gpu=told["gpu"]["name"].encode("utf-8")[:63])
+        demand = sized(DemandStruct)
+        demand.name = told["model"]["name"].encode("utf-8")[:127]
+        demand.gpu = told["gpu"]["name"].encode("utf-8")[:63]
         demand.calibrated = bool(told["gpu"]["calibrated"])
         for key in ("peak_bytes", "high_bytes"):
             value = told["memory"].get(key)
@@ -70,8 +72,8 @@ def _demand_of(told: Dict[str, Any]) -> DemandStruct:
             setattr(demand, key, value)
         for key in ("step_ms", "device_ms", "host_ms", "launches"):
             setattr(demand, key, number("compute", key))
-        for i, key in enumerate(COUNTERS):
-            demand.counters[i] = number("utilization", key)
+        for key in COUNTERS:
+            setattr(demand, key, number("utilization", key))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as problem:
         raise InputError("not the JSON of an estimate: %r" % (problem,), "collocate") from problem
     return demand
@@ -79,7 +81,7 @@ def _demand_of(told: Dict[str, Any]) -> DemandStruct:
 
 def _read(path: Any) -> Optional[DemandStruct]:
     """The demand of a file that estimate --json wrote; None: it is something else."""
-    demand, err = DemandStruct(), ErrorStruct()
+    demand, err = sized(DemandStruct), ErrorStruct()
     name = os.fsdecode(path)
     if not library().pl_demand_open(ctypes.byref(demand), _path(path), ctypes.byref(err)):
         return demand
@@ -117,7 +119,7 @@ def collocate(a: Any, b: Any, *, gpu: Optional[str] = None, sharing: str = "slic
         raise UsageError("%s is none of %s" % (_shown(sharing), ", ".join(SHARINGS)), "sharing")
     if gpu is not None and not isinstance(gpu, str):
         raise UsageError("a string, not %s" % _shown(gpu), "gpu")
-    lib, err, out = library(), ErrorStruct(), PairStruct()
+    lib, err, out = library(), ErrorStruct(), sized(PairStruct)
     found = [_demand(job) for job in (a, b)]
     card = gpu or next((text(d.gpu) for d in found if d is not None), None) or "h200"
     pointer = lib.pl_gpu_find(_text(card, "gpu").lower())

@@ -18,13 +18,14 @@ from typing import Any, Iterator, List, Optional, Tuple
 
 from ._errors import CLASSES, Error, MissingError
 
-VERSION = "0.1"  # of the library that the structs below belong to: major and minor
+VERSION = "0.2"  # of the library that the structs below belong to: major and minor
 UNKNOWN = -1
 LIMITS = {"memory_limit": "memory_bytes", "timeout_ms": "timeout_ms"}  # what a caller may set: member of pl_limits
 READING = ("depth_limit", "task", "attention", *LIMITS)  # and of pl_model_settings
 
 KINDS = ("weights", "gradients", "optimizer", "activations", "inputs", "workspace", "temporary", "fragmentation", "context")
-MOMENT_KINDS = KINDS[:7]  # those that lie in the allocator; PL_FRAGMENTATION of them
+MOMENT_KINDS = KINDS[:7]  # those that lie in the allocator
+COLUMN_KIND = 16  # of pl_report_column: PL_COLUMN_KIND; allocated, reserved, phase and step are 0 to 3
 PHASES = ("load", "input", "forward", "backward", "optimizer")
 COUNTERS = ("smact", "smocc", "drama", "tensor")
 FAMILIES = ("mlp", "cnn", "transformer", "rnn")
@@ -34,7 +35,7 @@ SHARINGS = ("slices", "mps")
 
 class ErrorStruct(ctypes.Structure):
     c_name = "pl_error"
-    _fields_ = [("code", c_int), ("message", c_char * 512), ("where", c_char * 256), ("position", c_int64)]
+    _fields_ = [("size", c_size_t), ("code", c_int), ("message", c_char * 512), ("where", c_char * 256), ("position", c_int64)]
 
 
 class Limits(ctypes.Structure):
@@ -58,7 +59,7 @@ class ModelInfo(ctypes.Structure):
     c_name = "pl_model_info"
     _fields_ = [("name", c_char_p), ("torch_version", c_char_p), ("parameters", c_int64), ("trainable", c_int64),
                 ("parameter_bytes", c_int64), ("buffer_bytes", c_int64), ("operators", c_int64), ("batch", c_int64),
-                ("seq", c_int64), ("symbols", POINTER(Symbol)), ("symbol_count", c_size_t), ("recorded", c_char_p)]
+                ("seq", c_int64), ("symbol_count", c_size_t), ("recorded", c_char_p)]
 
 
 class Job(ctypes.Structure):
@@ -88,7 +89,7 @@ class GpuStruct(ctypes.Structure):
 
 class MomentStruct(ctypes.Structure):
     c_name = "pl_moment"
-    _fields_ = [("allocated", c_int64), ("reserved", c_int64), ("kind", c_int64 * len(MOMENT_KINDS)), ("phase", c_int),
+    _fields_ = [("allocated", c_int64), ("reserved", c_int64), ("phase", c_int),
                 ("step", c_int), ("operator_name", c_char_p), ("module", c_char_p)]
 
 
@@ -113,33 +114,33 @@ class ReportStruct(ctypes.Structure):
     c_name = "pl_report"
     _fields_ = [("gpu", POINTER(GpuStruct)), ("estimator", c_char_p), ("peak_bytes", c_int64), ("low_bytes", c_int64),
                 ("high_bytes", c_int64), ("coverage", c_double), ("allocated_bytes", c_int64), ("reserved_bytes", c_int64),
-                ("overhead_bytes", c_int64), ("breakdown", c_int64 * len(KINDS)), ("peak_phase", c_int),
-                ("flops_per_step", c_double), ("flop_rate", c_double), ("flops", c_double * len(PHASES)),
+                ("overhead_bytes", c_int64), ("peak_phase", c_int),
+                ("flops_per_step", c_double), ("flop_rate", c_double),
                 ("moved_bytes", c_double), ("launches", c_double), ("step_ms", FigureStruct), ("device_ms", c_double),
-                ("host_ms", c_double), ("copy_ms", c_double), ("host_bound", c_bool), ("counters", FigureStruct * len(COUNTERS)),
-                ("time_coverage", c_double), ("family", c_int), ("times", POINTER(TimeStruct)), ("time_count", c_size_t),
+                ("host_ms", c_double), ("copy_ms", c_double), ("host_bound", c_bool),
+                ("time_coverage", c_double), ("family", c_int), ("time_count", c_size_t),
                 ("peak_step", c_int), ("peak_operator", c_char_p), ("peak_module", c_char_p), ("fits", c_bool),
                 ("out_of_memory", c_bool), ("retries", c_int64), ("batch", c_int64), ("seq", c_int64), ("events", c_int64),
                 ("elapsed_us", c_int64), ("unknown_operators", POINTER(c_char_p)), ("unknown_count", c_size_t),
-                ("warnings", POINTER(c_char_p)), ("warning_count", c_size_t), ("timeline", POINTER(MomentStruct)),
-                ("timeline_count", c_size_t), ("alive", POINTER(AliveStruct)), ("alive_count", c_size_t)]
+                ("warnings", POINTER(c_char_p)), ("warning_count", c_size_t), ("moment_count", c_size_t),
+                ("alive_count", c_size_t)]
 
 
 class FitStruct(ctypes.Structure):
     c_name = "pl_fit"
-    _fields_ = [("batch", c_int64), ("high_at", c_int64), ("high_above", c_int64), ("tried", c_int64)]
+    _fields_ = [("size", c_size_t), ("batch", c_int64), ("high_at", c_int64), ("high_above", c_int64), ("tried", c_int64)]
 
 
 class DemandStruct(ctypes.Structure):
     c_name = "pl_demand"
-    _fields_ = [("name", c_char * 128), ("gpu", c_char * 64), ("peak_bytes", c_int64), ("high_bytes", c_int64),
+    _fields_ = [("size", c_size_t), ("name", c_char * 128), ("gpu", c_char * 64), ("peak_bytes", c_int64), ("high_bytes", c_int64),
                 ("step_ms", c_double), ("device_ms", c_double), ("host_ms", c_double),
-                ("launches", c_double), ("counters", c_double * len(COUNTERS)), ("calibrated", c_bool)]
+                ("launches", c_double), *((name, c_double) for name in COUNTERS), ("calibrated", c_bool)]
 
 
 class PairStruct(ctypes.Structure):
     c_name = "pl_pair"
-    _fields_ = [("sharing", c_int), ("needed_bytes", c_int64), ("usable_bytes", c_int64), ("fits", c_bool),
+    _fields_ = [("size", c_size_t), ("sharing", c_int), ("needed_bytes", c_int64), ("usable_bytes", c_int64), ("fits", c_bool),
                 ("slowdown", FigureStruct * 2), ("coverage", c_double), ("gain", FigureStruct), ("worth_it", c_bool),
                 ("advice", c_char_p), ("calibrated", c_bool)]
 
@@ -157,6 +158,7 @@ FUNCTIONS = {
     "pl_model_open_memory": (c_int, [POINTER(_MODEL), c_char_p, c_size_t, c_char_p, POINTER(ModelSettings), _ERR]),
     "pl_model_close": (None, [POINTER(_MODEL)]),
     "pl_model_describe": (POINTER(ModelInfo), [_MODEL]),
+    "pl_model_symbol": (POINTER(Symbol), [_MODEL, c_size_t]),
     "pl_job_default_sized": (None, [POINTER(Job), c_size_t]),
     "pl_optimizer_name": (c_char_p, [c_size_t]),
     "pl_precision_name": (c_char_p, [c_size_t]),
@@ -176,6 +178,13 @@ FUNCTIONS = {
     "pl_estimate": (c_int, [POINTER(_REPORT), _MODEL, POINTER(Job), _ERR]),
     "pl_report_close": (None, [POINTER(_REPORT)]),
     "pl_report_json": (c_char_p, [_REPORT, _MODEL]),
+    "pl_report_bytes": (c_int64, [_REPORT, c_int]),
+    "pl_report_flops": (c_double, [_REPORT, c_int]),
+    "pl_report_counter": (FigureStruct, [_REPORT, c_int]),
+    "pl_report_time": (POINTER(TimeStruct), [_REPORT, c_size_t]),
+    "pl_report_moment": (POINTER(MomentStruct), [_REPORT, c_size_t]),
+    "pl_report_alive": (POINTER(AliveStruct), [_REPORT, c_size_t]),
+    "pl_report_column": (c_bool, [_REPORT, c_int, POINTER(c_int64), c_size_t]),
     "pl_fit_batch": (c_int, [POINTER(FitStruct), _MODEL, POINTER(Job), c_int64, _ERR]),
     "pl_sharing_name": (c_char_p, [c_int]),
     "pl_demand_open": (c_int, [POINTER(DemandStruct), c_char_p, _ERR]),
@@ -188,10 +197,10 @@ FUNCTIONS = {
 def file_names() -> List[str]:
     """What the library's file is called here, most wanted first."""
     if sys.platform == "darwin":
-        return ["libplimsoll.dylib", "libplimsoll.0.dylib"]
+        return ["libplimsoll.dylib", "libplimsoll.1.dylib"]
     if sys.platform == "win32":
-        return ["plimsoll-0.dll", "libplimsoll-0.dll", "plimsoll.dll"]
-    return ["libplimsoll.so", "libplimsoll.so.0"]
+        return ["plimsoll-1.dll", "libplimsoll-1.dll", "plimsoll.dll"]
+    return ["libplimsoll.so", "libplimsoll.so.1"]
 
 
 def places() -> Iterator[Tuple[str, str]]:
@@ -305,6 +314,13 @@ def fail(err: ErrorStruct, where: str = "") -> Error:
     if place.startswith("--"):  # a setting, which has another form here, and no bytes
         place, position = place[2:].replace("-", "_"), None
     return kind(text(err.message) or "", place, position)
+
+
+def sized(struct: Any) -> Any:
+    """A struct that begins with its size, as the library wants it of its callers."""
+    made = struct()
+    made.size = ctypes.sizeof(struct)
+    return made
 
 
 def rows(function: Any) -> Iterator[Any]:

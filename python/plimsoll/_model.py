@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library
 from ._errors import UsageError
-from ._library import ErrorStruct, FitStruct, Job, ReportStruct, fail, known, library, rows, text
+from ._library import ErrorStruct, FitStruct, Job, ReportStruct, fail, known, library, rows, sized, text
 from ._report import Report
 
 # What a traced step has in it already: asked of the tracer, not of the library.
@@ -217,9 +217,8 @@ class Model:
 
     @property
     def symbols(self) -> Tuple[Symbol, ...]:
-        info = self._info
-        return tuple(Symbol(text(s.name) or "", known(s.hint), s.least, s.most, text(s.role) or "")
-                     for s in info.symbols[:info.symbol_count])
+        every = (row.contents for row in rows(lambda index: library().pl_model_symbol(self._pointer, index)))
+        return tuple(Symbol(text(s.name) or "", known(s.hint), s.least, s.most, text(s.role) or "") for s in every)
 
     @property
     def has_open_batch(self) -> bool:
@@ -256,7 +255,7 @@ class Model:
         """(largest batch that fits, high_bytes there, high_bytes one above, simulations made) of a model with an
         open batch; UsageError of another."""
         job, _ = self._job(settings)
-        lib, err, fit = library(), ErrorStruct(), FitStruct()
+        lib, err, fit = library(), ErrorStruct(), sized(FitStruct)
         if lib.pl_fit_batch(ctypes.byref(fit), self._pointer, ctypes.byref(job.job), _whole(most, "most"), ctypes.byref(err)):
             raise fail(err)
         return fit.batch, known(fit.high_at), known(fit.high_above), fit.tried

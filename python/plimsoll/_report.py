@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _draw, _words
 from ._errors import MissingError, UsageError
-from ._library import COUNTERS, KINDS, MOMENT_KINDS, PHASES, GpuStruct, MomentStruct, known, library, text
+from ._library import COLUMN_KIND, COUNTERS, KINDS, MOMENT_KINDS, PHASES, GpuStruct, known, library, text
 
 
 class Gpu(NamedTuple):
@@ -192,18 +192,18 @@ class Report:
         self.coverage = real(r.coverage)
         self.allocated_bytes, self.reserved_bytes = known(r.allocated_bytes), known(r.reserved_bytes)
         self.overhead_bytes = known(r.overhead_bytes)
-        self.breakdown = {kind: known(r.breakdown[i]) for i, kind in enumerate(KINDS)}
+        self.breakdown = {kind: known(lib.pl_report_bytes(pointer, i)) for i, kind in enumerate(KINDS)}
         self.peak_phase = PHASES[r.peak_phase] if 0 <= r.peak_phase < len(PHASES) else None
         self.peak_step = known(r.peak_step)
         self.peak_operator, self.peak_module = text(r.peak_operator) or None, text(r.peak_module) or None
         self.flops_per_step = real(r.flops_per_step)
         compute, use = self.json["compute"], self.json["utilization"]
-        self.flops = {phase: real(r.flops[PHASES.index(phase)]) for phase in compute["flops"]}
+        self.flops = {phase: real(lib.pl_report_flops(pointer, PHASES.index(phase))) for phase in compute["flops"]}
         self.step_ms, self.step_ms_low, self.step_ms_high = figure_of(r.step_ms)
         self.device_ms, self.host_ms, self.copy_ms = real(r.device_ms), real(r.host_ms), real(r.copy_ms)
         self.bound = compute["bound"]
         self.launches, self.moved_bytes = real(r.launches), real(r.moved_bytes)
-        self.utilization = {name: figure_of(r.counters[i]) for i, name in enumerate(COUNTERS)}
+        self.utilization = {name: figure_of(lib.pl_report_counter(pointer, i)) for i, name in enumerate(COUNTERS)}
         self.levels, self.family, self.time_coverage = use["levels"], use["family"], real(r.time_coverage)
         self.fits, self.out_of_memory = bool(r.fits), bool(r.out_of_memory)
         self.retries, self.events, self.elapsed_us = known(r.retries), known(r.events), r.elapsed_us
@@ -211,9 +211,10 @@ class Report:
         self.via, self.settings, self.recorded = via, settings, recorded
         self.json["warnings"], self.json["via"] = self.warnings, via
         self.alive: Optional[List[Alive]] = None  #: largest first
-        if r.alive:
+        if r.alive_count:
+            every = (lib.pl_report_alive(pointer, i).contents for i in range(r.alive_count))
             self.alive = [Alive(a.bytes, KINDS[a.kind], PHASES[a.born] if 0 <= a.born < len(PHASES) else "",
-                                text(a.operator_name), text(a.module), text(a.tensor)) for a in r.alive[:r.alive_count]]
+                                text(a.operator_name), text(a.module), text(a.tensor)) for a in every]
 
     # ---- figures ----
 
@@ -235,24 +236,25 @@ class Report:
     @property
     def times(self) -> Optional[List[Time]]:
         """Where a step's time goes, the longest first; None for estimators that do not simulate."""
-        if self._kept_times is None and self._owned is not None and self._owned.pointer.contents.times:
-            r = self._owned.pointer.contents
+        if self._kept_times is None and self._owned is not None and self._owned.pointer.contents.time_count:
+            pointer = self._owned.pointer
+            every = (library().pl_report_time(pointer, i).contents for i in range(pointer.contents.time_count))
             self._kept_times = [Time(text(t.module) or "", text(t.operator_name) or "",
                                      PHASES[t.phase] if 0 <= t.phase < len(PHASES) else "", t.calls, t.launches, t.device_ms,
-                                     t.host_ms, t.flops, t.bytes) for t in r.times[:r.time_count]]
+                                     t.host_ms, t.flops, t.bytes) for t in every]
         return self._kept_times
 
     @property
     def has_timeline(self) -> bool:
         if self._owned is None:
             return bool(self._kept)
-        return bool(self._owned.pointer.contents.timeline_count)
+        return bool(self._owned.pointer.contents.moment_count)
 
     @property
     def timeline(self) -> Optional[List[Moment]]:
         """Every allocation and free of the simulated steps; None for estimators that do not simulate."""
         if self._kept is None and self._owned is not None and self.has_timeline:
-            r = self._owned.pointer.contents
+            pointer, lib = self._owned.pointer, library()
             names: Dict[Optional[bytes], Optional[str]] = {None: None}
 
             def name(value: Optional[bytes]) -> Optional[str]:
@@ -261,9 +263,9 @@ class Report:
                 return names[value]
 
             kept = []
-            for i in range(r.timeline_count):
-                m = r.timeline[i]
-                kept.append(Moment._make((m.allocated, m.reserved, *m.kind, PHASES[m.phase], m.step, name(m.operator_name),
+            for i, (allocated, reserved, kinds, phase, step) in enumerate(self._moments()):
+                m = lib.pl_report_moment(pointer, i).contents
+                kept.append(Moment._make((allocated, reserved, *kinds, PHASES[phase], step, name(m.operator_name),
                                           name(m.module))))
             self._kept = kept
         return self._kept
@@ -273,19 +275,16 @@ class Report:
         if self._kept is not None:
             return [(m[0], m[1], m[2:9], PHASES.index(m.phase), m.step) for m in self._kept]
         assert self._owned is not None
-        r = self._owned.pointer.contents
-        # Read as one table of integers: an attribute at a time takes ten times as long.
-        words = ctypes.sizeof(MomentStruct) // 8
-        table = ctypes.cast(r.timeline, ctypes.POINTER(ctypes.c_int64 * (words * r.timeline_count))).contents[:]
-        first, at = MomentStruct.kind.offset // 8, MomentStruct.phase.offset // 8
-        little = memoryview(b"\1\0").cast("H")[0] == 1
-        out = []
-        for i in range(0, len(table), words):
-            pair = table[i + at]  # phase and step, 32 bits each
-            low, high = pair & 0xFFFFFFFF, pair >> 32 & 0xFFFFFFFF
-            phase, step = (low, high) if little else (high, low)
-            out.append((table[i], table[i + 1], table[i + first:i + first + len(MOMENT_KINDS)], phase, step))
-        return out
+        # By column: an attribute at a time takes ten times as long.
+        pointer, count = self._owned.pointer, self._owned.pointer.contents.moment_count
+        column = (ctypes.c_int64 * count)()
+
+        def read(number: int) -> List[int]:
+            library().pl_report_column(pointer, number, column, count)
+            return column[:]
+
+        kinds = [read(COLUMN_KIND + i) for i in range(len(MOMENT_KINDS))]
+        return list(zip(read(0), read(1), zip(*kinds), read(2), read(3)))
 
     def __getstate__(self) -> Dict[str, Any]:
         state = dict(self.__dict__)

@@ -70,12 +70,13 @@ class Layout(unittest.TestCase):
                 field = getattr(struct, name)
                 wanted["%s.%s" % (c, name)] = [field.offset, field.size]
                 lines.append('printf("%s.%s %%zu %%zu\\n", offsetof(%s, %s), sizeof(((%s *)0)->%s));' % (c, name, c, name, c, name))
-        for count, value in (("PL_KINDS", len(_library.KINDS)), ("PL_FRAGMENTATION", len(_library.MOMENT_KINDS)),
-                             ("PL_PHASES", len(_library.PHASES)), ("PL_COUNTERS", len(_library.COUNTERS)),
-                             ("PL_FAMILIES", len(_library.FAMILIES)), ("PL_LEVELS", len(_library.LEVELS)),
-                             ("PL_SHARINGS", len(_library.SHARINGS)), ("PL_UNKNOWN", _library.UNKNOWN)):
-            wanted[count] = [value]
-            lines.append('printf("%s %%d 0\\n", (int)%s);' % (count, count))
+        for count, value in (("PL_CONTEXT + 1", len(_library.KINDS)), ("PL_FRAGMENTATION", len(_library.MOMENT_KINDS)),
+                             ("PL_PHASE_OPTIMIZER + 1", len(_library.PHASES)), ("PL_TENSOR + 1", len(_library.COUNTERS)),
+                             ("PL_FAMILY_RNN + 1", len(_library.FAMILIES)), ("PL_LEVEL_HIGH + 1", len(_library.LEVELS)),
+                             ("PL_MPS + 1", len(_library.SHARINGS)), ("PL_UNKNOWN", _library.UNKNOWN),
+                             ("PL_COLUMN_KIND", _library.COLUMN_KIND)):
+            wanted[count.replace(" ", "")] = [value]
+            lines.append('printf("%s %%d 0\\n", (int)(%s));' % (count.replace(" ", ""), count))
         lines += ["return 0; }"]
         with tempfile.TemporaryDirectory() as folder:
             source, program = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
@@ -112,7 +113,7 @@ class Layout(unittest.TestCase):
         level = _library.library().pl_level_of
         for family, counter, value, wanted in ((0, 0, 19.9, 0), (0, 0, 20, 1), (0, 0, 70, 2), (1, 0, 89.9, 1), (1, 2, 90, 2),
                                                (2, 1, 30, 1), (2, 1, 40, 2), (2, 2, 29.9, 0), (3, 1, 30, 2), (2, 0, 0, 0),
-                                               (1, 3, 50, 3), (4, 0, 50, 3), (0, 0, float("nan"), 3)):
+                                               (1, 3, 50, -1), (4, 0, 50, -1), (0, 0, float("nan"), -1)):
             self.assertEqual(level(family, counter, value), wanted, (family, counter, value))
 
 

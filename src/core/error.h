@@ -5,7 +5,7 @@
 #ifndef PL_CORE_ERROR_H
 #define PL_CORE_ERROR_H
 
-#include <plimsoll/plimsoll.h>
+#include "core/counts.h"
 
 #if defined(__GNUC__)
 #define PL_PRINTF(f, a) __attribute__((format(printf, f, a)))

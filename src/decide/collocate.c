@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/sized.h"
 #include "decide/collocate_tables.h"
 #include "decide/queues.h"
 
@@ -42,8 +43,8 @@ static side side_of(const pl_demand *d, const pl_pair_rule *rule) {
     s.host_ms = fmin(s.step, d->host_ms);
     s.busy = s.busy_ms / s.step;
     s.host = s.host_ms / s.step;
-    s.active = share_of(d->counters[PL_SMACT], 0.6, s.busy);
-    s.dram = share_of(d->counters[PL_DRAMA], 0.2, s.busy);
+    s.active = share_of(d->smact, 0.6, s.busy);
+    s.dram = share_of(d->drama, 0.2, s.busy);
     return s;
 }
 
@@ -177,8 +178,8 @@ static pl_status check(const pl_demand *d, const pl_gpu *gpu, pl_error *err) {
     return PL_OK;
 }
 
-pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, const pl_gpu *gpu,
-                       pl_sharing sharing, pl_error *err) {
+static pl_status collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, const pl_gpu *gpu,
+                           pl_sharing sharing, pl_error *err) {
     const pl_demand *const of[2] = {a, b};
     const pl_figure unknown = {NAN, NAN, NAN};
     *out = (pl_pair){.sharing = sharing,
@@ -188,7 +189,7 @@ pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, con
                      .coverage = NAN,
                      .gain = unknown,
                      .advice = ""};
-    if (sharing >= PL_SHARINGS)
+    if ((unsigned)sharing >= PL_SHARINGS)
         return pl_fail(err, PL_USAGE, "sharing", -1, "no such way of sharing a card");
     for (int i = 0; i < 2; i++) {
         pl_status status = check(of[i], gpu, err);
@@ -215,4 +216,18 @@ pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, con
     out->worth_it = out->fits && out->gain.value > 1.05 && out->gain.low > 1;
     out->advice = advise(out, of);
     return PL_OK;
+}
+
+pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, const pl_gpu *gpu,
+                       pl_sharing sharing, pl_error *err) {
+    if (!PL_SIZED_OK(out, calibrated) || !PL_SIZED_OK(a, calibrated) || !PL_SIZED_OK(b, calibrated))
+        return pl_fail(err, PL_USAGE, "out", -1, "a pl_pair or pl_demand whose size is not set");
+    if (!gpu) return pl_fail(err, PL_USAGE, "gpu", -1, "expected a card");
+    pl_pair own;
+    pl_demand of[2] = {{0}, {0}};
+    pl_sized_read(&of[0], sizeof of[0], a, a->size);
+    pl_sized_read(&of[1], sizeof of[1], b, b->size);
+    pl_status status = collocate(&own, &of[0], &of[1], gpu, sharing, err);
+    pl_sized_fill(out, out->size, &own, sizeof own);
+    return status;
 }

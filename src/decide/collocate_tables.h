@@ -2,7 +2,7 @@
 #ifndef PL_DECIDE_COLLOCATE_TABLES_H
 #define PL_DECIDE_COLLOCATE_TABLES_H
 
-#include <plimsoll/plimsoll.h>
+#include "core/counts.h"
 
 /* Of a job ("self") beside another; shares are of the job's own step alone. */
 typedef enum pl_pair_feature {

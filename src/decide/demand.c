@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "core/sized.h"
 #include "core/utf8.h"
 #include "estimate/report.h"
 #include "import/json.h"
@@ -21,7 +22,7 @@ enum { MOST_BYTES = 64 << 20, MOST_NESTING = 64, ROOM_FOR_NAMES = 1 << 20 };
 static const char *const sharing_names[PL_SHARINGS] = {"slices", "mps"};
 
 const char *pl_sharing_name(pl_sharing sharing) {
-    return sharing < PL_SHARINGS ? sharing_names[sharing] : NULL;
+    return (unsigned)sharing < PL_SHARINGS ? sharing_names[sharing] : NULL;
 }
 
 bool pl_sharing_parse(const char *name, pl_sharing *out) {
@@ -54,11 +55,16 @@ static void unknown(pl_demand *out) {
                        .step_ms = NAN,
                        .device_ms = NAN,
                        .host_ms = NAN,
-                       .launches = NAN};
-    for (int c = 0; c < PL_COUNTERS; c++) out->counters[c] = NAN;
+                       .launches = NAN,
+                       .smact = NAN,
+                       .smocc = NAN,
+                       .drama = NAN,
+                       .tensor = NAN};
 }
 
-void pl_demand_of(pl_demand *out, const pl_report *report, const pl_model *model) {
+bool pl_demand_of(pl_demand *given, const pl_report *report, const pl_model *model) {
+    if (!PL_SIZED_OK(given, calibrated)) return false;
+    pl_demand own, *out = &own;
     unknown(out);
     put_name(out->name, sizeof out->name, pl_model_describe(model)->name);
     put_name(out->gpu, sizeof out->gpu, report->gpu->name);
@@ -68,8 +74,13 @@ void pl_demand_of(pl_demand *out, const pl_report *report, const pl_model *model
     out->device_ms = report->device_ms;
     out->host_ms = report->host_ms;
     out->launches = report->launches;
-    for (int c = 0; c < PL_COUNTERS; c++) out->counters[c] = report->counters[c].value;
+    out->smact = pl_report_counter(report, PL_SMACT).value;
+    out->smocc = pl_report_counter(report, PL_SMOCC).value;
+    out->drama = pl_report_counter(report, PL_DRAMA).value;
+    out->tensor = pl_report_counter(report, PL_TENSOR).value;
     out->calibrated = report->gpu->calibrated;
+    pl_sized_fill(given, given->size, out, sizeof own);
+    return true;
 }
 
 /* ---- of a file ---- */
@@ -99,10 +110,10 @@ static const entry entries[] = {
     {"compute", "device_ms", AT(device_ms), 0, NUMBER, false, 3.2e10},
     {"compute", "host_ms", AT(host_ms), 0, NUMBER, false, 3.2e10},
     {"compute", "launches", AT(launches), 0, NUMBER, true, 1e12},
-    {"utilization", "smact", AT(counters[PL_SMACT]), 0, NUMBER, true, 101},
-    {"utilization", "smocc", AT(counters[PL_SMOCC]), 0, NUMBER, true, 101},
-    {"utilization", "drama", AT(counters[PL_DRAMA]), 0, NUMBER, true, 101},
-    {"utilization", "tensor", AT(counters[PL_TENSOR]), 0, NUMBER, true, 101},
+    {"utilization", "smact", AT(smact), 0, NUMBER, true, 101},
+    {"utilization", "smocc", AT(smocc), 0, NUMBER, true, 101},
+    {"utilization", "drama", AT(drama), 0, NUMBER, true, 101},
+    {"utilization", "tensor", AT(tensor), 0, NUMBER, true, 101},
 };
 enum { ENTRIES = sizeof entries / sizeof *entries };
 
@@ -177,7 +188,7 @@ static bool read_estimate(pl_json *json, pl_demand *out, bool *seen, int64_t *sc
     return !json->failure && pl_json_end(json);
 }
 
-pl_status pl_demand_open(pl_demand *out, const char *path, pl_error *err) {
+static pl_status open_demand(pl_demand *out, const char *path, pl_error *err) {
     static const char what[] = "no estimate in JSON";
     unknown(out);
     pl_file file;
@@ -208,5 +219,14 @@ pl_status pl_demand_open(pl_demand *out, const char *path, pl_error *err) {
     if (status != PL_OK) unknown(out);
     pl_arena_free(&arena);
     pl_file_close(&file);
+    return status;
+}
+
+pl_status pl_demand_open(pl_demand *out, const char *path, pl_error *err) {
+    if (!PL_SIZED_OK(out, calibrated))
+        return pl_fail(err, PL_USAGE, "out", -1, "a pl_demand whose size is not set");
+    pl_demand own;
+    pl_status status = open_demand(&own, path, err);
+    pl_sized_fill(out, out->size, &own, sizeof own);
     return status;
 }

@@ -33,9 +33,8 @@ static pl_status try_batch(search *s, int64_t batch, bool *fits, int64_t *high, 
     return PL_OK;
 }
 
-pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, int64_t most,
-                       pl_error *err) {
-    *out = (pl_fit){.high_at = PL_UNKNOWN, .high_above = PL_UNKNOWN};
+static pl_status fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, int64_t most,
+                           pl_error *err) {
     search s = {.model = model, .fit = out};
     pl_status status = pl_job_read(&s.job, given, err);
     if (status != PL_OK) return status;
@@ -43,8 +42,9 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
         return pl_fail(err, PL_USAGE, "most", -1, "%lld is no batch", (long long)most);
     const pl_model_info *info = pl_model_describe(model);
     const pl_symbol *batch = NULL;
-    for (size_t i = 0; i < info->symbol_count; i++)
-        if (strcmp(info->symbols[i].role, "batch") == 0) batch = &info->symbols[i];
+    const pl_symbol *symbol;
+    for (size_t i = 0; (symbol = pl_model_symbol(model, i)); i++)
+        if (strcmp(symbol->role, "batch") == 0) batch = symbol;
     if (!batch)
         return pl_fail(err, PL_USAGE, info->name, -1,
                        "the graph has a fixed batch; export it with a dynamic one: "
@@ -95,4 +95,14 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
     }
     out->batch = good;
     return PL_OK;
+}
+
+pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, int64_t most,
+                       pl_error *err) {
+    if (!PL_SIZED_OK(out, tried))
+        return pl_fail(err, PL_USAGE, "out", -1, "a pl_fit whose size is not set");
+    pl_fit own = {.high_at = PL_UNKNOWN, .high_above = PL_UNKNOWN};
+    pl_status status = fit_batch(&own, model, given, most, err);
+    pl_sized_fill(out, out->size, &own, sizeof own);
+    return status;
 }

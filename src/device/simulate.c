@@ -68,15 +68,15 @@ typedef struct player {
     uint8_t phase, step;
 } player;
 
-static void note_moment(const player *p, const pl_tape_block *block, pl_moment *moment) {
+static void note_instant(const player *p, const pl_tape_block *block, pl_instant *instant) {
     const pl_allocator_stats *stats = pl_allocator_stats_of(p->allocator);
-    *moment = (pl_moment){.allocated = stats->allocated,
+    instant->moment = (pl_moment){.allocated = stats->allocated,
                           .reserved = stats->reserved,
                           .phase = (pl_phase)p->phase,
                           .step = p->step,
                           .operator_name = block && block->what ? block->what : "",
                           .module = block ? pl_node_module(p->graph, block->node) : ""};
-    for (int k = 0; k < PL_FRAGMENTATION; k++) moment->kind[k] = p->kinds[k];
+    for (int k = 0; k < PL_FRAGMENTATION; k++) instant->kinds[k] = p->kinds[k];
 }
 
 /* One event; false: the card is full, or this machine's memory is out (*failed). */
@@ -136,7 +136,7 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
         }
         if (out->timeline) {
             int32_t event = tape->events[i];
-            note_moment(&p, event ? &tape->blocks[event > 0 ? event : -event] : NULL,
+            note_instant(&p, event ? &tape->blocks[event > 0 ? event : -event] : NULL,
                         &out->timeline[out->timeline_count++]);
         }
     }

@@ -5,6 +5,12 @@
 #include "device/allocator.h"
 #include "tape/tape.h"
 
+/* One instant of a simulation, and what is allocated then by kind. */
+typedef struct pl_instant {
+    pl_moment moment;
+    int64_t kinds[PL_FRAGMENTATION];
+} pl_instant;
+
 typedef struct pl_simulation {
     int64_t peak_allocated, peak_reserved, retries; /* bytes, bytes, times */
     bool out_of_memory;                             /* stopped where the card was full */
@@ -13,7 +19,7 @@ typedef struct pl_simulation {
     size_t peak_event;
     int64_t kinds[PL_FRAGMENTATION]; /* allocated bytes by pl_kind */
     int64_t fragmentation;           /* peak_reserved less those */
-    pl_moment *timeline;             /* [timeline_count], a moment an event; NULL unless wanted */
+    pl_instant *timeline;            /* [timeline_count], one per event; NULL unless wanted */
     size_t timeline_count;
 } pl_simulation;
 

@@ -17,11 +17,11 @@ static const char *const phase_names[PL_PHASES] = {"load", "input", "forward", "
                                                    "optimizer"};
 
 const char *pl_kind_name(pl_kind kind) {
-    return kind < PL_KINDS ? kind_names[kind] : NULL;
+    return (unsigned)kind < PL_KINDS ? kind_names[kind] : NULL;
 }
 
 const char *pl_phase_name(pl_phase phase) {
-    return phase < PL_PHASES ? phase_names[phase] : NULL;
+    return (unsigned)phase < PL_PHASES ? phase_names[phase] : NULL;
 }
 
 /* ---- estimating ---- */

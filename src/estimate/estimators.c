@@ -42,3 +42,9 @@ const char *pl_estimator_name(size_t index) {
     const pl_estimator *row = pl_estimator_row(index);
     return row ? row->info.name : NULL;
 }
+
+const char *pl_estimator_kind_name(pl_estimator_kind kind) {
+    static const char *const names[] = {
+        [PL_SIMULATION] = "simulation", [PL_ANALYTICAL] = "formula", [PL_LEARNED] = "learned"};
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : NULL;
+}

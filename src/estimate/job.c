@@ -61,6 +61,15 @@ bool pl_precision_parse(const char *name, pl_precision *out) {
     return at >= 0;
 }
 
+const char *pl_loss_name(size_t index) {
+    return index < sizeof losses / sizeof *losses ? losses[index] : NULL;
+}
+
+const char *pl_parallel_name(size_t index) {
+    static const char *const names[] = {"alone", "ddp", "fsdp2"};
+    return index < sizeof names / sizeof *names ? names[index] : NULL;
+}
+
 bool pl_loss_parse(const char *name, pl_loss *out) {
     int at = place_of(name, losses, sizeof losses / sizeof *losses);
     if (at >= 0) *out = (pl_loss)at;
@@ -135,7 +144,7 @@ pl_status pl_job_check(const pl_job *job, pl_error *err) {
 
 pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
     if (!job) return pl_fail(err, PL_USAGE, "job", -1, "expected a job");
-    if (job->size < offsetof(pl_job, copy_gbps) + sizeof job->copy_gbps)
+    if (!PL_SIZED_OK(job, copy_gbps))
         return pl_fail(err, PL_USAGE, "job", -1, "a job of %zu bytes; pl_job_default sets its size",
                        job->size);
     pl_job_default(out);

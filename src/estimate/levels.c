@@ -22,21 +22,22 @@ static const double edges[PL_FAMILIES][PL_COUNTERS][2] = {
 };
 
 const char *pl_counter_name(pl_counter counter) {
-    return counter < PL_COUNTERS ? counter_names[counter] : NULL;
+    return (unsigned)counter < PL_COUNTERS ? counter_names[counter] : NULL;
 }
 
 const char *pl_family_name(pl_family family) {
-    return family < PL_FAMILIES ? family_names[family] : NULL;
+    return (unsigned)family < PL_FAMILIES ? family_names[family] : NULL;
 }
 
 const char *pl_level_name(pl_level level) {
-    return level < PL_LEVELS ? level_names[level] : NULL;
+    return (unsigned)level < PL_LEVELS ? level_names[level] : NULL;
 }
 
 pl_level pl_level_of(pl_family family, pl_counter counter, double value) {
-    if (family >= PL_FAMILIES || counter >= PL_COUNTERS || isnan(value)) return PL_LEVELS;
+    if ((unsigned)family >= PL_FAMILIES || (unsigned)counter >= PL_COUNTERS || isnan(value))
+        return PL_LEVEL_UNKNOWN;
     const double *edge = edges[family][counter];
-    if (edge[1] <= 0) return PL_LEVELS;
+    if (edge[1] <= 0) return PL_LEVEL_UNKNOWN;
     return value >= edge[1] ? PL_LEVEL_HIGH : value >= edge[0] ? PL_LEVEL_MEDIUM : PL_LEVEL_LOW;
 }
 

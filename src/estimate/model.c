@@ -17,6 +17,10 @@ const char *pl_version(void) {
     return PL_VERSION;
 }
 
+int pl_version_number(void) {
+    return PL_VERSION_NUMBER;
+}
+
 void pl_model_settings_default_sized(pl_model_settings *settings, size_t size) {
     const pl_model_settings usual = {.depth_limit = PL_USUAL_DEPTH};
     pl_sized_fill(settings, size, &usual, sizeof usual);
@@ -78,7 +82,6 @@ static void describe_summary(pl_model *model) {
                                   .operators = PL_UNKNOWN,
                                   .batch = s->batch,
                                   .seq = PL_UNKNOWN,
-                                  .symbols = model->symbols,
                                   .symbol_count = 1};
 }
 
@@ -103,7 +106,6 @@ static void describe(pl_model *model) {
     *info = (pl_model_info){.name = g->name,
                             .torch_version = g->torch_version,
                             .operators = g->node_count,
-                            .symbols = g->symbols,
                             .symbol_count = (size_t)g->symbol_count};
     for (int32_t i = 0; i < g->tensor_count; i++) {
         const pl_tensor *t = &g->tensors[i];
@@ -122,7 +124,6 @@ static void describe(pl_model *model) {
     if (!r) return;
     info->batch = r->batch;
     info->seq = r->seq;
-    info->symbols = model->symbols;
     info->symbol_count = r->seq != PL_UNKNOWN ? 2 : 1;
     model->symbols[0] = symbol_named("batch", r->batch, r->most_batch);
     model->symbols[1] = symbol_named("seq", r->seq, r->most_seq);
@@ -176,7 +177,7 @@ static pl_status open_model(pl_model **out, const char *path, const void *bytes,
     *out = NULL;
     pl_model_settings settings;
     pl_model_settings_default(&settings);
-    if (given && given->size < offsetof(pl_model_settings, first) + sizeof given->first)
+    if (given && !PL_SIZED_OK(given, map))
         return pl_fail(err, PL_USAGE, "settings", -1,
                        "settings of %zu bytes; pl_model_settings_default sets their size",
                        given->size);
@@ -230,6 +231,11 @@ void pl_model_close(pl_model **model) {
 
 const pl_model_info *pl_model_describe(const pl_model *model) {
     return &model->info;
+}
+
+const pl_symbol *pl_model_symbol(const pl_model *model, size_t index) {
+    if (index >= model->info.symbol_count) return NULL;
+    return model->recipe || model->summary ? &model->symbols[index] : &model->graph->symbols[index];
 }
 
 static pl_status refuse(pl_error *err, const char *option, const char *what, int64_t asked,

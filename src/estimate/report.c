@@ -13,19 +13,8 @@
 
 #include "core/json_writer.h"
 
-/* The public struct comes first, so that a pl_report * is a full_report * too. */
-typedef struct full_report {
-    pl_report report;
-    pl_budget budget; /* of the request */
-    pl_arena *arena;
-    const char **warnings;
-    size_t warning_room;
-    bool incomplete; /* a warning was lost for want of memory */
-    int64_t trainable; /* PL_UNKNOWN: as the model says */
-} full_report;
-
 pl_report *pl_report_new(const pl_limits *limits, size_t held) {
-    full_report *full = calloc(1, sizeof *full);
+    pl_full_report *full = calloc(1, sizeof *full);
     if (!full) return NULL;
     pl_budget_start(&full->budget, limits);
     full->budget.bytes = held;
@@ -52,25 +41,25 @@ pl_report *pl_report_new(const pl_limits *limits, size_t held) {
                                .host_ms = NAN,
                                .copy_ms = NAN,
                                .time_coverage = NAN,
-                               .family = PL_FAMILIES,
-                               .peak_phase = PL_PHASES,
+                               .family = PL_FAMILY_UNKNOWN,
+                               .peak_phase = PL_PHASE_UNKNOWN,
                                .peak_step = PL_UNKNOWN,
                                .retries = PL_UNKNOWN,
                                .events = PL_UNKNOWN,
                                .batch = PL_UNKNOWN,
                                .seq = PL_UNKNOWN};
-    for (int kind = 0; kind < PL_KINDS; kind++) full->report.breakdown[kind] = PL_UNKNOWN;
-    for (int phase = 0; phase < PL_PHASES; phase++) full->report.flops[phase] = NAN;
-    for (int c = 0; c < PL_COUNTERS; c++) full->report.counters[c] = unknown;
+    for (int kind = 0; kind < PL_KINDS; kind++) full->breakdown[kind] = PL_UNKNOWN;
+    for (int phase = 0; phase < PL_PHASES; phase++) full->flops[phase] = NAN;
+    for (int c = 0; c < PL_COUNTERS; c++) full->counters[c] = unknown;
     return &full->report;
 }
 
 void pl_report_trains(pl_report *report, int64_t trainable) {
-    ((full_report *)report)->trainable = trainable;
+    ((pl_full_report *)report)->trainable = trainable;
 }
 
 void pl_report_warn(pl_report *report, const char *text) {
-    full_report *full = (full_report *)report;
+    pl_full_report *full = (pl_full_report *)report;
     const char **grown = pl_arena_grow(full->arena, full->warnings, &full->warning_room,
                                        report->warning_count + 1, sizeof *grown);
     const char *copy = grown ? pl_arena_string(full->arena, text, strlen(text)) : NULL;
@@ -81,20 +70,20 @@ void pl_report_warn(pl_report *report, const char *text) {
 }
 
 bool pl_report_incomplete(const pl_report *report) {
-    return ((const full_report *)report)->incomplete;
+    return ((const pl_full_report *)report)->incomplete;
 }
 
 pl_budget *pl_report_budget(pl_report *report) {
-    return &((full_report *)report)->budget;
+    return &((pl_full_report *)report)->budget;
 }
 
 pl_arena *pl_report_arena(pl_report *report) {
-    return ((full_report *)report)->arena;
+    return ((pl_full_report *)report)->arena;
 }
 
 void pl_report_close(pl_report **report) {
     if (!report || !*report) return;
-    full_report *full = (full_report *)*report;
+    pl_full_report *full = (pl_full_report *)*report;
     pl_arena_free(&full->arena);
     free(full);
     *report = NULL;
@@ -103,6 +92,57 @@ void pl_report_close(pl_report **report) {
 double pl_report_flop_rate(const pl_report *report) {
     if (isfinite(report->flop_rate) || !(report->step_ms.value > 0)) return report->flop_rate;
     return report->flops_per_step / (report->step_ms.value / 1e3);
+}
+
+/* ---- by kind, phase, counter and index ---- */
+
+static const pl_full_report *full_of(const pl_report *report) {
+    return (const pl_full_report *)report;
+}
+
+int64_t pl_report_bytes(const pl_report *report, pl_kind kind) {
+    return (unsigned)kind < PL_KINDS ? full_of(report)->breakdown[kind] : PL_UNKNOWN;
+}
+
+double pl_report_flops(const pl_report *report, pl_phase phase) {
+    return (unsigned)phase < PL_PHASES ? full_of(report)->flops[phase] : NAN;
+}
+
+pl_figure pl_report_counter(const pl_report *report, pl_counter counter) {
+    const pl_figure unknown = {NAN, NAN, NAN};
+    return (unsigned)counter < PL_COUNTERS ? full_of(report)->counters[counter] : unknown;
+}
+
+const pl_time *pl_report_time(const pl_report *report, size_t index) {
+    return index < report->time_count ? &full_of(report)->times[index] : NULL;
+}
+
+const pl_moment *pl_report_moment(const pl_report *report, size_t index) {
+    return index < report->moment_count ? &full_of(report)->timeline[index].moment : NULL;
+}
+
+int64_t pl_moment_bytes(const pl_moment *moment, pl_kind kind) {
+    const pl_instant *instant = (const pl_instant *)moment; /* its first member */
+    return (unsigned)kind < PL_FRAGMENTATION ? instant->kinds[kind] : PL_UNKNOWN;
+}
+
+bool pl_report_column(const pl_report *report, int column, int64_t *out, size_t room) {
+    const pl_instant *timeline = full_of(report)->timeline;
+    int kind = column - PL_COLUMN_KIND;
+    if (column < 0 || (column > PL_COLUMN_STEP && (unsigned)kind >= PL_FRAGMENTATION)) return false;
+    for (size_t i = 0; i < room && i < report->moment_count; i++) {
+        const pl_moment *m = &timeline[i].moment;
+        out[i] = column == PL_COLUMN_ALLOCATED  ? m->allocated
+                 : column == PL_COLUMN_RESERVED ? m->reserved
+                 : column == PL_COLUMN_PHASE    ? (int64_t)m->phase
+                 : column == PL_COLUMN_STEP     ? m->step
+                                                : timeline[i].kinds[kind];
+    }
+    return true;
+}
+
+const pl_alive *pl_report_alive(const pl_report *report, size_t index) {
+    return index < report->alive_count ? &full_of(report)->alive[index] : NULL;
 }
 
 /* ---- JSON ---- */
@@ -123,7 +163,7 @@ static void put_strings(pl_json_writer *w, const char *key, const char *const *s
 
 static void put_model(pl_json_writer *w, const pl_report *report, const pl_model_info *info) {
     const char *version = info->torch_version;
-    int64_t trainable = ((const full_report *)report)->trainable;
+    int64_t trainable = ((const pl_full_report *)report)->trainable;
     pl_json_put_open(w, "model", '{');
     pl_json_put_string(w, "name", info->name);
     pl_json_put_string(w, "torch_version", version && version[0] ? version : NULL);
@@ -160,7 +200,7 @@ static void put_memory(pl_json_writer *w, const pl_report *report) {
     pl_json_put_string(w, "peak_module", report->peak_module);
     pl_json_put_open(w, "breakdown", '{');
     for (int kind = 0; kind < PL_KINDS; kind++)
-        pl_json_put_count(w, pl_kind_name((pl_kind)kind), report->breakdown[kind]);
+        pl_json_put_count(w, pl_kind_name((pl_kind)kind), pl_report_bytes(report, (pl_kind)kind));
     pl_json_put_close(w, '}');
     pl_json_put_close(w, '}');
 }
@@ -187,7 +227,7 @@ static void put_compute(pl_json_writer *w, const pl_report *report) {
     put_real(w, "moved_bytes", report->moved_bytes);
     pl_json_put_open(w, "flops", '{');
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
-        put_real(w, pl_phase_name(phases[i]), report->flops[phases[i]]);
+        put_real(w, pl_phase_name(phases[i]), pl_report_flops(report, phases[i]));
     pl_json_put_close(w, '}');
     pl_json_put_close(w, '}');
 }
@@ -196,7 +236,8 @@ static void put_compute(pl_json_writer *w, const pl_report *report) {
 static void put_counters(pl_json_writer *w, const pl_report *report, size_t offset) {
     for (int c = 0; c < PL_COUNTERS; c++) {
         double value;
-        memcpy(&value, (const char *)&report->counters[c] + offset, sizeof value);
+        pl_figure figure = pl_report_counter(report, (pl_counter)c);
+        memcpy(&value, (const char *)&figure + offset, sizeof value);
         put_real(w, pl_counter_name((pl_counter)c), value);
     }
 }
@@ -212,7 +253,8 @@ static void put_utilization(pl_json_writer *w, const pl_report *report) {
     pl_json_put_close(w, '}');
     pl_json_put_open(w, "levels", '{');
     for (int c = 0; c < PL_COUNTERS; c++) {
-        pl_level level = pl_level_predicted(report->family, (pl_counter)c, &report->counters[c]);
+        pl_figure figure = pl_report_counter(report, (pl_counter)c);
+        pl_level level = pl_level_predicted(report->family, (pl_counter)c, &figure);
         pl_json_put_string(w, pl_counter_name((pl_counter)c), pl_level_name(level));
     }
     pl_json_put_close(w, '}');

@@ -5,6 +5,29 @@
 
 #include "core/arena.h"
 #include "core/error.h"
+#include "device/simulate.h"
+
+/* The public struct comes first, so that a pl_report * is a pl_full_report * too. Members behind it
+ * are read by functions of the public header. */
+typedef struct pl_full_report {
+    pl_report report;
+    int64_t breakdown[PL_KINDS];
+    double flops[PL_PHASES];
+    pl_figure counters[PL_COUNTERS];
+    pl_time *times;        /* [report.time_count] */
+    pl_instant *timeline;  /* [report.moment_count] */
+    const pl_alive *alive; /* [report.alive_count] */
+    pl_budget budget;      /* of the request */
+    pl_arena *arena;
+    const char **warnings;
+    size_t warning_room;
+    bool incomplete;   /* a warning was lost for want of memory */
+    int64_t trainable; /* PL_UNKNOWN: as the model says */
+} pl_full_report;
+
+static inline pl_full_report *pl_report_full(pl_report *report) {
+    return (pl_full_report *)report;
+}
 
 /* A report of which nothing is known, with the request's budget and an arena of its own; NULL: out
  * of memory. limits: NULL for the defaults; held: bytes that count against them already.

@@ -77,7 +77,7 @@ static bool fill_alive(pl_report *report, const pl_tape *tape, const pl_graph *g
     pl_arena_free(&scratch);
     if (!ok) return false;
     qsort(alive, n, sizeof *alive, compare_alive);
-    report->alive = alive;
+    pl_report_full(report)->alive = alive;
     report->alive_count = n;
     return true;
 }
@@ -100,7 +100,7 @@ static bool copy_timeline(pl_report *report, const pl_simulation *s) {
     pl_arena *arena = pl_report_arena(report);
     const char *last = NULL, *copy = "", *last_module = NULL, *module = "";
     for (size_t i = 0; i < s->timeline_count; i++) {
-        pl_moment *m = &s->timeline[i];
+        pl_moment *m = &s->timeline[i].moment;
         if (m->operator_name != last) {
             last = m->operator_name;
             copy = pl_arena_string(arena, last, strlen(last));
@@ -113,8 +113,8 @@ static bool copy_timeline(pl_report *report, const pl_simulation *s) {
         m->operator_name = copy;
         m->module = module;
     }
-    report->timeline = s->timeline;
-    report->timeline_count = s->timeline_count;
+    pl_report_full(report)->timeline = s->timeline;
+    report->moment_count = s->timeline_count;
     return true;
 }
 
@@ -158,9 +158,9 @@ bool pl_simulated_report(pl_report *report, pl_walk *walk, const pl_subject *sub
     report->retries = s->retries;
     report->out_of_memory = s->out_of_memory;
     report->events = (int64_t)tape->event_count;
-    for (int k = 0; k < PL_FRAGMENTATION; k++) report->breakdown[k] = s->kinds[k];
-    report->breakdown[PL_FRAGMENTATION] = s->fragmentation;
-    report->breakdown[PL_CONTEXT] = overhead;
+    for (int k = 0; k < PL_FRAGMENTATION; k++) pl_report_full(report)->breakdown[k] = s->kinds[k];
+    pl_report_full(report)->breakdown[PL_FRAGMENTATION] = s->fragmentation;
+    pl_report_full(report)->breakdown[PL_CONTEXT] = overhead;
     pl_evidence evidence = pl_simulated_evidence(subject, tape);
     pl_interval interval = pl_interval_of(&evidence);
     report->coverage = interval.coverage;

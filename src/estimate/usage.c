@@ -174,7 +174,7 @@ static bool keep_rows(pl_report *report, rows *r) {
             pl_arena_string(r->arena, kept[i].operator_name, strlen(kept[i].operator_name));
         if (!kept[i].module || !kept[i].operator_name) return false;
     }
-    report->times = kept;
+    pl_report_full(report)->times = kept;
     report->time_count = r->count;
     return true;
 }
@@ -212,7 +212,7 @@ bool pl_usage_fill(pl_report *report, pl_walk *walk, const pl_subject *subject,
     report->family = family_of(tape);
     fill_signals(walk->signals, &s, job, subject->graph, report->family);
     report->flops_per_step = s.counted;
-    for (int i = 0; i < PL_PHASES; i++) report->flops[i] = s.flops[i];
+    for (int i = 0; i < PL_PHASES; i++) pl_report_full(report)->flops[i] = s.flops[i];
     report->moved_bytes = s.moved;
     report->launches = s.launches;
     report->device_ms = s.device_us / 1e3;
@@ -221,7 +221,7 @@ bool pl_usage_fill(pl_report *report, pl_walk *walk, const pl_subject *subject,
     report->host_bound = s.host_us > s.device_us;
     report->step_ms.value = s.step_us / 1e3;
     double shares[PL_COUNTERS] = {s.active, s.occupied, s.dram, s.tensor};
-    for (int i = 0; i < PL_COUNTERS; i++) report->counters[i].value = fmin(100, 100 * shares[i]);
+    for (int i = 0; i < PL_COUNTERS; i++) pl_report_full(report)->counters[i].value = fmin(100, 100 * shares[i]);
     report->flop_rate = s.step_us > 0 ? s.counted / (s.step_us / 1e6) : NAN;
     return true;
 }
@@ -258,7 +258,7 @@ static void widen(pl_report *report) {
     report->step_ms.low = report->step_ms.value / 2;
     report->step_ms.high = report->step_ms.value * 2;
     for (int i = 0; i < PL_COUNTERS; i++) {
-        pl_figure *c = &report->counters[i];
+        pl_figure *c = &pl_report_full(report)->counters[i];
         c->low = c->value / 2;
         c->high = fmin(100, c->value * 2);
     }
@@ -270,7 +270,7 @@ static void fit_into_step(pl_report *report) {
     double less = report->step_ms.value / report->device_ms;
     if (!(less < 1)) return;
     report->device_ms *= less;
-    pl_time *times = (pl_time *)report->times; /* of our own making: keep_rows */
+    pl_time *times = pl_report_full(report)->times;
     for (size_t i = 0; i < report->time_count; i++) times[i].device_ms *= less;
 }
 
@@ -279,7 +279,7 @@ static void fit_into_step(pl_report *report) {
 static void leave_open(pl_report *report, const pl_job *job) {
     if (job->parallel == PL_ALONE || !isfinite(report->step_ms.value)) return;
     report->step_ms.high *= 2;
-    for (int i = 0; i < PL_COUNTERS; i++) report->counters[i].low /= 2;
+    for (int i = 0; i < PL_COUNTERS; i++) pl_report_full(report)->counters[i].low /= 2;
     report->time_coverage = NAN;
     pl_report_warn(report, "step time and counters are those of one rank that never waits for the "
                            "others: communication is not counted");
@@ -310,7 +310,7 @@ pl_status pl_usage_correct(pl_report *report, const pl_walk *walk, const pl_subj
     report->step_ms.low = report->step_ms.value * exp2(of[PL_USAGE_BELOW + bound]);
     report->step_ms.high = report->step_ms.value * exp2(of[PL_USAGE_ABOVE + bound]);
     for (int i = 0; i < PL_COUNTERS; i++) {
-        pl_figure *c = &report->counters[i];
+        pl_figure *c = &pl_report_full(report)->counters[i];
         double change = log[PL_USAGE_COUNTERS + i] - log[PL_USAGE_STEP];
         of = parts[PL_USAGE_COUNTERS + i]->extra;
         c->value = within(pl_usage_share(c->value) * exp2(change), 0, 100);
