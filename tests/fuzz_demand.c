@@ -31,7 +31,7 @@ static bool open_once(const unsigned char *bytes, size_t size) {
     }
     if (demand.peak_bytes < PL_UNKNOWN || demand.high_bytes < PL_UNKNOWN || demand.step_ms < 0)
         stop("a figure below 0", &err);
-    pl_pair pair;
+    pl_pair pair = PL_SIZED(pl_pair);
     status = pl_collocate(&pair, &demand, &demand, pl_gpu_find("h200"), (pl_sharing)0, &err);
     if (status != PL_OK && !err.message[0]) stop("collocate", &err);
     if (status == PL_OK && pair.needed_bytes < 0) stop("bytes below 0", &err);

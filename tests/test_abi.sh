@@ -22,7 +22,7 @@ interface_is_the_kept_one() {
     [ "$(wc -l <now)" -gt 200 ]
     says now '^pl_job.batch at '
     says now '^PL_USAGE = 2$'
-    says now '^pl_report.breakdown at '
+    says now '^pl_report.peak_bytes at '
     diff "$ROOT/tests/data/abi.txt" now
 }
 
