@@ -91,6 +91,11 @@ static void no_job_and_no_size_are_refused(void) {
     pl_report *report = NULL;
     pl_error err = {0};
     CHECK_INT(pl_job_check(NULL, &err), PL_USAGE);
+    pl_model *none = NULL;
+    CHECK_INT(pl_model_open(&none, NULL, NULL, &err), PL_USAGE);
+    pl_job usual;
+    pl_job_default(&usual);
+    CHECK_INT(pl_estimate(&report, NULL, &usual, &err), PL_USAGE);
     CHECK_INT(pl_estimate(&report, model, NULL, &err), PL_USAGE);
     pl_job job = {.batch = 4}; /* not by pl_job_default */
     CHECK_INT(pl_estimate(&report, model, &job, &err), PL_USAGE);

@@ -101,6 +101,7 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
                        pl_error *err) {
     if (!PL_SIZED_OK(out, tried))
         return pl_fail(err, PL_USAGE, "out", -1, "a pl_fit whose size is not set");
+    if (!model) return pl_fail(err, PL_USAGE, "model", -1, "expected a model");
     pl_fit own = {.high_at = PL_UNKNOWN, .high_above = PL_UNKNOWN};
     pl_status status = fit_batch(&own, model, given, most, err);
     pl_sized_fill(out, out->size, &own, sizeof own);

@@ -116,6 +116,7 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *give
     int64_t begin = pl_now_us();
     pl_job own;
     const pl_job *job = &own;
+    if (!model) return pl_fail(err, PL_USAGE, "model", -1, "expected a model");
     pl_status status = pl_job_read(&own, given, err);
     if (status != PL_OK) return status;
     const pl_estimator *estimator = pl_estimator_named(job->estimator);

@@ -175,6 +175,7 @@ static pl_status take_imported(pl_model *model, const pl_imported *imported, con
 static pl_status open_model(pl_model **out, const char *path, const void *bytes, size_t size,
                             const pl_model_settings *given, pl_error *err) {
     *out = NULL;
+    if (!path) return pl_fail(err, PL_USAGE, "path", -1, "expected the name of a file");
     pl_model_settings settings;
     pl_model_settings_default(&settings);
     if (given && !PL_SIZED_OK(given, map))
@@ -373,6 +374,7 @@ pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, cons
                            pl_error *err) {
     *out = NULL;
     *size = 0;
+    if (!model) return pl_fail(err, PL_USAGE, "model", -1, "expected a model");
     if (model->summary || model->trace)
         return pl_fail(err, PL_USAGE, model->info.name, -1, "%s has no graph to write",
                        model->trace ? "a trace, which is of training steps and not of a model,"
