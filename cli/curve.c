@@ -145,7 +145,7 @@ static void draw_grid(FILE *out, const frame *f) {
              "epochs; of boosting, trees");
 }
 
-/* A line for each training: where several are taught one after the other, epochs start again. */
+/* A line for each training: where several run one after the other, epochs start again. */
 static bool draw_losses(FILE *out, const frame *f, const curve *c,
                         double (*loss)(const pl_train_point *), const char *colour) {
     bool open = false, any = false;

@@ -12,7 +12,7 @@ typedef struct curve {
 
 void curve_add(curve *c, const pl_train_point *point);
 /* The point with the least loss of validation, where there is none the last; of the first training
- * where several were taught one after the other. NULL: no points. */
+ * where several ran one after the other. NULL: no points. */
 const pl_train_point *curve_best(const curve *c);
 /* 0, or an exit code after complaining. */
 int curve_write(const curve *c, const char *path, const char *estimator);

@@ -1,6 +1,6 @@
 /* markdown: a comparison as a report in Markdown that stands for itself: what was run on what, with
  * which seed and folds, the tables, and the pictures, which are written beside it (NAME-bars.svg,
- * NAME-scatter.svg) and shown by name alone, so that the folder can be moved. Nothing in it tells
+ * NAME-scatter.svg) and shown by name alone, so that the folder can be moved. Nothing in it gives
  * the date or the machine: the same run gives the same report but for the times. */
 #include <errno.h>
 #include <inttypes.h>

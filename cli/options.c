@@ -74,7 +74,7 @@ const verb_row verb_table[VERBS] = {
          "anew for each fold, on the jobs that are not in it.",
          NULL},
     [VERB_TRAIN] =
-        {"train", "NAME", 1, 1, "teach a learned estimator from measured jobs",
+        {"train", "NAME", 1, 1, "train a learned estimator on measured jobs",
          "Trains the estimator NAME on the jobs of --jobs and writes what it learnt to --out, for "
          "--model. The same command and data give the same file, byte for byte.",
          learner_name},

@@ -286,7 +286,7 @@ table *worst_table(const pl_evaluation *e) {
     for (size_t i = 0; i < count; i++) {
         const pl_trial *w = worst[i];
         char id[80], error[32];
-        bool cut = strlen(w->id) >= 64; /* GPUMemNet's names of jobs tell everything */
+        bool cut = strlen(w->id) >= 64; /* GPUMemNet's names of jobs say everything */
         snprintf(id, sizeof id, cut ? "%.60s..." : "%s", w->id);
         snprintf(error, sizeof error, counter ? "%s" : "%s %%",
                  PL_REAL("+.1f", 100 * trial_error(e->target, w)));
@@ -366,7 +366,7 @@ table *confusion_table(const pl_evaluation *e, int64_t bin_bytes) {
     return t;
 }
 
-/* Publications of learned estimators tell their accuracy in bins, and that of counters in classes.
+/* Publications of learned estimators give their accuracy in bins, and that of counters in classes.
  */
 bool shows_bins(const comparison *c, const contender *of) {
     if (target_is_counter(c->target)) return isfinite(of->all.accuracy);

@@ -25,7 +25,7 @@ double time_of(const pl_report *report, const pl_time *time);
 /* Sizes are nanoseconds of time_of. */
 module_tree times_tree(const pl_report *report, size_t rows);
 
-/* The picture of it: a bar a module, below it those inside it. */
+/* The picture of it: a bar per module, below it those inside it. */
 void icicle_draw(FILE *out, const pl_report *report, const pl_model_info *info);
 
 #endif

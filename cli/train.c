@@ -1,6 +1,6 @@
-/* train: a learned estimator, taught from measured jobs. What it learnt goes into a file for
+/* train: a learned estimator, trained on measured jobs. What it learnt goes into a file for
  * --model (docs/formats.md); the command line goes with it, so that the file says how it came
- * about. The jobs held out only tell when to stop, and the figures of them are printed; what an
+ * about. The jobs held out only decide when to stop, and the figures of them are printed; what an
  * estimator is worth on models it has not seen is evaluate's to say, with --split. */
 #include <unistd.h>
 #include <errno.h>
@@ -79,8 +79,8 @@ static int open_jobs(pl_jobs **jobs, const request *r) {
     return status == PL_OK ? 0 : complain_of(&err, err.where[0] ? NULL : r->jobs.names[0]);
 }
 
-static int teach(pl_weights **weights, const pl_jobs *jobs, const request *r, const char *estimator,
-                 const char *command, curve *losses) {
+static int train_weights(pl_weights **weights, const pl_jobs *jobs, const request *r,
+                         const char *estimator, const char *command, curve *losses) {
     pl_train_settings settings;
     pl_error err = PL_SIZED(pl_error);
     char label[96];
@@ -194,7 +194,7 @@ int verb_train(const request *r) {
                  "warning: of %zu of the %zu jobs no layer is known: give --graphs DIR, the folder "
                  "of their graphs",
                  bare, pl_jobs_count(jobs));
-    if (code == 0) code = teach(&weights, jobs, r, info->name, command, &losses);
+    if (code == 0) code = train_weights(&weights, jobs, r, info->name, command, &losses);
     if (code == 0 && pl_weights_save(weights, r->out, &err) != PL_OK)
         code = complain_of(&err, r->out);
     if (code == 0 && r->curve && losses.count == 0)

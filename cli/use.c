@@ -56,7 +56,7 @@ static double flops_of(const pl_report *report) {
     return sum > 1.2 * report->flops_per_step ? sum : report->flops_per_step;
 }
 
-/* Samples and tokens a second, compute, bytes moved. */
+/* Samples and tokens per second, compute, bytes moved. */
 static void print_rates(const pl_report *report, const pl_job *job) {
     double seconds = report->step_ms.value / 1e3;
     double samples = report->batch > 0 ? (double)report->batch * job->accumulate : NAN;

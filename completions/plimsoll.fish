@@ -14,7 +14,7 @@ complete -c plimsoll -n __fish_use_subcommand -a convert -d 'any model file as p
 complete -c plimsoll -n '__fish_seen_subcommand_from convert' -F
 complete -c plimsoll -n __fish_use_subcommand -a evaluate -d 'estimators against measured jobs'
 complete -c plimsoll -n '__fish_seen_subcommand_from evaluate' -F
-complete -c plimsoll -n __fish_use_subcommand -a train -d 'teach a learned estimator from measured jobs'
+complete -c plimsoll -n __fish_use_subcommand -a train -d 'train a learned estimator on measured jobs'
 complete -c plimsoll -n '__fish_seen_subcommand_from train' -a 'hybrid bigru-transformer bigru-transformer-light transformer-only bigru-only transformer-bigru decision-tree random-forest adaboost xgboost extra-trees catboost lightgbm lightgbm-library gpumemnet-mlp gpumemnet-transformer gpumemnet-regression'
 complete -c plimsoll -n __fish_use_subcommand -a estimators -d 'the estimators, or all about one of them'
 complete -c plimsoll -n '__fish_seen_subcommand_from estimators' -a 'hybrid sim bigru-transformer bigru-transformer-light transformer-only bigru-only transformer-bigru decision-tree random-forest adaboost xgboost extra-trees catboost lightgbm lightgbm-library gpumemnet-mlp gpumemnet-transformer gpumemnet-regression horus dnnmem llmem zero accelerate faketensor'

@@ -1,5 +1,5 @@
 /* Graphs in the making: parameters in the order of named_parameters, ties, lines, shapes of
- * operators as PyTorch has them, and every failure told. */
+ * operators as PyTorch has them, and every failure reported. */
 #include "graph/aten.h"
 #include "graph/recipe.h"
 
@@ -247,7 +247,7 @@ static int32_t deep(pl_builder *b, int32_t x) {
     return x;
 }
 
-static void failures_stick_and_are_told(void) {
+static void failures_stick_and_are_reported(void) {
     static const struct {
         make_fn *make;
         const char *where, *message;
@@ -276,7 +276,7 @@ static void failures_stick_and_are_told(void) {
     }
 }
 
-static void memory_that_fails_is_told(void) {
+static void memory_that_fails_is_reported(void) {
     bool done = false;
     for (long after = 0; after < 400 && !done; after++) {
         pl_arena_fail_after(after);
@@ -314,8 +314,8 @@ int main(void) {
     RUN(lines_follow_calls);
     RUN(shapes_are_pytorchs);
     RUN(types_are_promoted);
-    RUN(failures_stick_and_are_told);
-    RUN(memory_that_fails_is_told);
+    RUN(failures_stick_and_are_reported);
+    RUN(memory_that_fails_is_reported);
     RUN(warnings_of_a_recipe);
     return check_done();
 }

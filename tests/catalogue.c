@@ -44,7 +44,7 @@ static void check_row(const pl_gpu *g, size_t index) {
     check(!isnan(g->fp16_tflops), n, "fp16 is missing");
     check(cc < 80 || fabs(g->fp16_tflops / g->tf32_tflops - 2) < 0.06, n,
           "fp16 is not twice tf32: with and without sparsity may be mixed");
-    /* An SM does 64 (7.0, 7.5, 8.0) or 128 multiply-adds a cycle, at 1 to 3 GHz. */
+    /* An SM does 64 (7.0, 7.5, 8.0) or 128 multiply-adds per cycle, at 1 to 3 GHz. */
     double lanes = cc <= 80 ? 64 : 128;
     double ghz = g->fp32_tflops * 1e3 / (2 * lanes * g->sms);
     check(ghz > 1 && ghz < 3, n, "fp32 does not go with the number of SMs");

@@ -496,7 +496,7 @@ static void compare(misses *m, const pl_pair *pair, const double measured[2]) {
     }
 }
 
-/* The table's weights were fitted to these pairs; tools/calibrate/pairs.py tells how far off models
+/* The table's weights were fitted to these pairs; tools/calibrate/pairs.py says how far off models
  * are that were kept apart (docs/utilization.md). Here it is held that the library is what was
  * fitted. */
 static void measured_pairs_are_met(void) {

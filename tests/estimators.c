@@ -594,7 +594,7 @@ static void folds_keep_groups_together(void) {
     pl_jobs_close(&csv);
 }
 
-/* A tree with a leaf a job knows by heart what it has seen, and only that. */
+/* A tree with one leaf per job knows by heart what it has seen, and only that. */
 static void what_is_asked_was_not_seen(void) {
     pl_weights *weights = train(made_up, "decision-tree", "min_leaf=1", 1);
     pl_evaluate_settings settings = asking("decision-tree", PL_SPLIT_NONE);

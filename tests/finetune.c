@@ -125,7 +125,7 @@ static void texts_are_read(void) {
     }
 }
 
-static void names_that_are_not_there_are_told(void) {
+static void names_that_are_not_there_are_reported(void) {
     pl_model *model = open_model("bert-tiny.pt2");
     pl_error err = {0};
     CHECK(!changed(model, "lora-r4:query,quarry", false, false, &err));
@@ -307,7 +307,7 @@ static void weights_are_packed_but_the_output_layers(void) {
         CHECK(!pl_is_packed(parameter(g, "transformer.wte.weight")));
         CHECK(!pl_is_packed(parameter(g, "transformer.h.0.ln_1.weight")));
         CHECK_INT(count_nodes(g, "aten.addmm.default"), 0);
-        CHECK_INT(count_nodes(g, "bitsandbytes.linear_4bit.default"), 8); /* four a layer */
+        CHECK_INT(count_nodes(g, "bitsandbytes.linear_4bit.default"), 8); /* four per layer */
         CHECK_INT(count_nodes(g, "peft.to_result.default"), 0);
     }
     pl_graph_close(&g);
@@ -349,7 +349,7 @@ static void what_is_frozen_has_no_gradient_and_no_state(void) {
     pl_model_close(&model);
 }
 
-static void four_bits_are_told(void) {
+static void four_bits_are_reported(void) {
     pl_model *model = open_model("gpt2-tiny.pt2");
     pl_job job;
     pl_job_default(&job);
@@ -357,10 +357,10 @@ static void four_bits_are_told(void) {
     for (int i = 0; i < 2; i++) {
         job.train = i ? "qlora-r4" : "lora-r4";
         pl_report *r = report_of(model, &job);
-        bool told = false;
+        bool warned = false;
         for (size_t k = 0; r && k < r->warning_count; k++)
-            told |= strstr(r->warnings[k], "bitsandbytes") != NULL;
-        CHECK(told == (i == 1));
+            warned |= strstr(r->warnings[k], "bitsandbytes") != NULL;
+        CHECK(warned == (i == 1));
         if (r) width[i] = (double)(r->high_bytes - r->low_bytes) / (double)r->peak_bytes;
         pl_report_close(&r);
     }
@@ -547,7 +547,8 @@ static void lack_of_memory_leaves_the_graph_as_it_was(void) {
         bool owned;
         int64_t batch, seq;
         pl_error err = {0};
-        if (pl_model_graph(model, &job, NULL, &g, &owned, &batch, &seq, &err) != PL_OK || !owned) break;
+        if (pl_model_graph(model, &job, NULL, &g, &owned, &batch, &seq, &err) != PL_OK || !owned)
+            break;
         int32_t nodes = g->node_count, tensors = g->tensor_count;
         pl_finetune how = {.kind = PL_FINETUNE_QLORA, .rank = 4, .checkpoint = true};
         pl_arena_fail_after(after);
@@ -569,7 +570,7 @@ int main(int argc, char **argv) {
     folder = argc > 1 ? argv[1] : "tests/data/graphs";
     measured = argc > 2 ? argv[2] : "tests/data/finetune.txt";
     RUN(texts_are_read);
-    RUN(names_that_are_not_there_are_told);
+    RUN(names_that_are_not_there_are_reported);
     RUN(a_head_trains_alone_and_under_both_names);
     RUN(adapters_stand_beside_the_layers_named);
     RUN(an_adapted_layer_is_PEFTs_forward);
@@ -577,7 +578,7 @@ int main(int argc, char **argv) {
     RUN(falcons_layers_are_linear);
     RUN(weights_are_packed_but_the_output_layers);
     RUN(what_is_frozen_has_no_gradient_and_no_state);
-    RUN(four_bits_are_told);
+    RUN(four_bits_are_reported);
     RUN(adapters_keep_their_type);
     RUN(adapters_are_as_exported);
     RUN(jobs_come_out_as_measured);

@@ -1,5 +1,5 @@
 /* plimsoll's own graph: what is written is read back as it was, to the byte and to the estimate,
- * and what is damaged is told with its place. test_graph_json FOLDER: of .pt2 files */
+ * and what is damaged is reported with its place. test_graph_json FOLDER: of .pt2 files */
 #include <dirent.h>
 #include <stdlib.h>
 
@@ -90,7 +90,7 @@ static void comes_back_as_it_was(void) {
                         "\"outputs\": [2]}], "                                                     \
                         "\"inputs\": [0], \"outputs\": [2]}"
 
-static void what_is_wrong_is_told(void) {
+static void what_is_wrong_is_reported(void) {
     static const struct {
         const char *text, *message;
     } rows[] = {
@@ -189,8 +189,8 @@ static void many_symbols(void) {
     free(text);
 }
 
-/* Every byte cut off, and some changed: a sound graph or a failure that is told. */
-static void damage_is_told(void) {
+/* Every byte cut off, and some changed: a sound graph or a failure that is reported. */
+static void damage_is_reported(void) {
     pl_graph *g = NULL;
     pl_error err = {0};
     char path[600];
@@ -235,9 +235,9 @@ static void damage_is_told(void) {
 int main(int argc, char **argv) {
     folder = argc > 1 ? argv[1] : "tests/data/graphs";
     RUN(comes_back_as_it_was);
-    RUN(what_is_wrong_is_told);
+    RUN(what_is_wrong_is_reported);
     RUN(a_symbol_without_a_hint_is_reported);
     RUN(many_symbols);
-    RUN(damage_is_told);
+    RUN(damage_is_reported);
     return check_done();
 }

@@ -382,7 +382,7 @@ static void unknown_experts_are_built(void) {
     static const struct {
         const char *more;
         int64_t inner; /* of an expert; 0: no experts */
-        int64_t norms; /* of queries and keys, a layer */
+        int64_t norms; /* of queries and keys, per layer */
     } rows[] = {
         {",\"num_experts\":8,\"num_experts_per_tok\":2", 128, 32},
         {",\"num_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32", 32, 32},
@@ -514,7 +514,7 @@ static void positions_that_are_not_said(void) {
     }
 }
 
-static void what_is_not_followed_is_told(void) {
+static void what_is_not_followed_is_reported(void) {
     pl_recipe *recipe = NULL;
     pl_error err = PL_SIZED(pl_error);
     static const char encoder[] = "{\"model_type\":\"t5\",\"architectures\":[\"T5EncoderModel\"]}";
@@ -594,7 +594,7 @@ int main(void) {
     RUN(text_models_have_the_plan_of_their_family);
     RUN(hybrids_are_refused);
     RUN(positions_that_are_not_said);
-    RUN(what_is_not_followed_is_told);
+    RUN(what_is_not_followed_is_reported);
     RUN(told_apart);
     return check_done();
 }

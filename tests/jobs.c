@@ -55,7 +55,7 @@ static void classes_have_kinds(void) {
         }
 }
 
-/* Leaf modules that ran on the GPU, elements of their outputs a sample and their parameters, as
+/* Leaf modules that ran on the GPU, elements of their outputs per sample and their parameters, as
  * forward hooks saw them (result.layers of the ground truth, 2026-11-15). */
 static void graphs_have_the_layers_that_ran(void) {
     static const struct {

@@ -732,7 +732,7 @@ static void stops_early_at_its_best(void) {
     free(w);
 }
 
-static void bad_options_are_told(void) {
+static void bad_options_are_reported(void) {
     static const struct {
         const char *options, *says;
     } bad[] = {
@@ -776,7 +776,7 @@ static void bad_options_are_told(void) {
         }
         pl_learner_network.close(&learned);
     }
-    w->values[0] = 3e38f; /* what overflows is told, and not learnt */
+    w->values[0] = 3e38f; /* what overflows is reported, and not learnt */
     pl_error err = {0};
     pl_learned *none = NULL;
     pl_learn_settings overflow = {.options = "net=linear:64,linear epochs=3", .seed = 1};
@@ -784,7 +784,7 @@ static void bad_options_are_told(void) {
     CHECK(none == NULL && strstr(err.message, "finite"));
     w->values[0] = 1;
     char *many = malloc(6000);
-    if (many) { /* too long a text is told, not cut */
+    if (many) { /* too long a text is refused, not cut */
         memcpy(many, "net=linear", 11);
         for (size_t i = 0; i < 900; i++) strcat(many, "|relu");
         pl_learn_settings settings = {.options = many, .seed = 1};
@@ -893,7 +893,7 @@ int main(void) {
     RUN(two_lanes_learn_what_one_does);
     RUN(classifies);
     RUN(stops_early_at_its_best);
-    RUN(bad_options_are_told);
+    RUN(bad_options_are_reported);
     RUN(hostile_files_are_refused);
     return check_done();
 }

@@ -1,6 +1,6 @@
 /* operators: what the rules of src/tape allocate, keep and free, against allocator traces.
  *
- * tests/data/operators.txt has a line an operator, read off traces of training jobs; the cases
+ * tests/data/operators.txt has one line per operator, read off traces of training jobs; the cases
  * below add what one operator alone does not show: broadcasting, shared storage, frozen parameters,
  * autocast's cache, checkpointing, accumulation, optimizers, and the table itself. Numbers are
  * those of the jobs named (2026-11-15, PyTorch 2.11, H200) or follow from the sizes.
@@ -758,7 +758,7 @@ static void checkpointed_blocks_keep_their_input(void) {
     free(b);
 }
 
-/* Two passes a step: the second pass's gradients are added to the first's and go. */
+/* Two passes per step: the second pass's gradients are added to the first's and go. */
 static void accumulated_gradients(void) {
     built *b = new_graph();
     int32_t x = INPUT(b, 16, 64), w = PARAMETER(b, 64, 64);

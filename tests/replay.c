@@ -243,7 +243,7 @@ static bool is_exact(const trace *t, const result *r) {
 }
 
 /* What keeps a trace from being exact. Libraries that a job loads take addresses, and which of two
- * blocks of one size is used depends on addresses; a trace does not tell where they went. So it is
+ * blocks of one size is used depends on addresses; a trace does not say where they went. So it is
  * tried whether the figures come out with addresses as they are before the first kernel (seen on
  * the same machine): then only the order of addresses was off. */
 static const char *reason_for(const trace *t, const result *r) {

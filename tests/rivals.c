@@ -17,7 +17,7 @@ enum { RIVALS = sizeof rivals / sizeof *rivals };
 
 static const char *folder;
 
-/* Linear(10, 20), ReLU, Linear(20, 5): 325 parameters, 45 activations a sample. */
+/* Linear(10, 20), ReLU, Linear(20, 5): 325 parameters, 45 activations per sample. */
 static pl_profile_layer layers[] = {{"Linear", PL_LAYER_LINEAR, 20, 220},
                                     {"ReLU", PL_LAYER_ACTIVATION, 20, 0},
                                     {"Linear", PL_LAYER_LINEAR, 5, 105}};

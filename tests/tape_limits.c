@@ -1,7 +1,7 @@
 /* What the tape takes beyond the usual: layers and operators without number, sizes without end.
  *
  * Each case was refused for a wrong reason, leaked, or overflowed once. Overflows are seen by the
- * build with sanitizers; where one can be told from the answer, the case asks for it. */
+ * build with sanitizers; where one shows in the answer, the case asks for it. */
 #include "graph/aten.h"
 
 #include <stdlib.h>

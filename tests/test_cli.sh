@@ -430,7 +430,7 @@ evaluate_says_what_is_amiss() {
 
 # ---- several estimators, training ----
 
-# Every one of these is told before anything is read.
+# Every one of these is reported before anything is read.
 evaluate_wrong_usage() {
     gives 2 "$PLIMSOLL" evaluate nowhere.jsonl --estimator horus,rundom-forest
     silent out
@@ -625,8 +625,8 @@ broken_pipe_is_quiet() {
     "$PLIMSOLL" gpus --json 2>err | head -c 1 >/dev/null
     silent err
 }
-full_disk_is_told() {
-    [ -w /dev/full ] || skip "full_disk_is_told: no /dev/full"
+full_disk_is_reported() {
+    [ -w /dev/full ] || skip "full_disk_is_reported: no /dev/full"
     code=0
     "$PLIMSOLL" gpus >/dev/full 2>err || code=$?
     is "$code" 4
@@ -669,7 +669,7 @@ for name in no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_i
     timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place evaluate_wrong_usage \
     estimators_are_listed evaluate_compares evaluate_tells_what_is_left_out train_writes_what_estimate_reads \
     train_draws_a_curve train_wrong_usage broken_pipe_is_quiet \
-    full_disk_is_told other_locales_get_ascii colour_on_a_terminal_only; do
+    full_disk_is_reported other_locales_get_ascii colour_on_a_terminal_only; do
     try $name
 done
 done_testing

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The config.json road against the exported-graph road: a row of tests/data/configs/reference.tsv is a config,
+# Models from config.json against those from exported graphs: a row of tests/data/configs/reference.tsv is a config,
 # a task, batch, seq, precision, optimizer, checkpoint (0 or 1), and the peaks of allocated and reserved
 # bytes that the graph exported by PyTorch of that very model gives, or that an H200 was measured with (bart, whisper,
 # mt5, t5, xlm-roberta, camembert: PyTorch 2.11, transformers 5.17, 2026-11-15); "-": not compared. Within 1 %; reserved

@@ -17,7 +17,7 @@ names_say_nothing() {
     cp "$ROOT/tests/data/summary/torchinfo-lm.txt" model.onnx
     gives 0 "$PLIMSOLL" estimate model.onnx --batch 8 --estimator random-forest --json
 }
-what_it_could_be_is_told() {
+what_it_could_be_is_reported() {
     echo '{"some": "object"}' >a.json
     gives 3 "$PLIMSOLL" estimate a.json
     says err 'a Hugging Face config.json'
@@ -123,7 +123,7 @@ converted_graphs_say_the_same() {
         is "$(value memory <out) $(value model.parameters <out)" "$before"
     done
 }
-# What was guessed is told of the graph too, and its interval is as wide.
+# What was guessed is reported of the graph too, and its interval is as wide.
 converted_graphs_keep_doubts() {
     sed 's/"llama"/"newcomer"/; s/LlamaForCausalLM/NewcomerForCausalLM/' "$config" >new.json
     gives 0 "$PLIMSOLL" estimate new.json --batch 1 --seq 512 --estimator sim --json
@@ -133,7 +133,7 @@ converted_graphs_keep_doubts() {
     gives 0 "$PLIMSOLL" estimate graph.json --estimator sim --json
     is "$(value memory <out) $(value warnings <out)" "$before"
 }
-hostile_onnx_is_told() {
+hostile_onnx_is_reported() {
     refused=0
     for file in "$ROOT"/tests/data/hostile/*.onnx; do
         code=0
@@ -164,11 +164,11 @@ converting_shows_the_sizes_asked_for() {
     gives 4 "$PLIMSOLL" convert "$config" --out no/such/folder/g.json
 }
 
-for case in names_say_nothing what_it_could_be_is_told counts_are_not_operators float32_exports_in_half \
+for case in names_say_nothing what_it_could_be_is_reported counts_are_not_operators float32_exports_in_half \
     any_batch_and_sequence \
     tasks_and_attention the_largest_batch_of_a_config sweeps_are_tables sweeps_that_make_no_sense \
     converted_graphs_say_the_same converted_graphs_keep_doubts \
-    hostile_onnx_is_told too_large_for_any_card converted_graphs_keep_symbols converting_shows_the_sizes_asked_for; do
+    hostile_onnx_is_reported too_large_for_any_card converted_graphs_keep_symbols converting_shows_the_sizes_asked_for; do
     try "$case"
 done
 done_testing

@@ -1,7 +1,7 @@
 /* Captured traces: two jobs recorded without a card come to the peaks that were measured with one
  * (mlp-0625, rnn-0389; H200, PyTorch 2.11, 2026-11-15); steps that were not recorded are made from
- * those that were; what is wrong with a file is told, and no file harms. Given: the folder of the
- * traces (written by plimsoll.capture.trace_step, python/). */
+ * those that were; what is wrong with a file is reported, and no file harms. Given: the folder of
+ * the traces (written by plimsoll.capture.trace_step, python/). */
 #include <stdlib.h>
 
 #include "check.h"
@@ -171,7 +171,8 @@ static void refusals(void) {
     }
 }
 
-/* A trace cut short or with a byte changed is refused or replayed; memory that is out is told. */
+/* A trace cut short or with a byte changed is refused or replayed; memory that is out is
+ * reported. */
 static void damage(void) {
     pl_file file = open_file("rnn-0389-3.json");
     char *copy = malloc(file.size + 1);

@@ -240,7 +240,7 @@ static void exact_split_of_classes_is_the_best(void) {
     }
 }
 
-/* With a bin a value, a boosted stump at rate 1 is the exact stump. */
+/* With one bin per value, a boosted stump at rate 1 is the exact stump. */
 static void histogram_split_is_the_exact_one(void) {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         size_t count = 10 + seed * 7 % 190;

@@ -175,7 +175,7 @@ static void a_layer_norm_is_one_kernel_and_two(void) {
     CHECK_INT(f.rows, 64);
     CHECK_INT(f.columns, 256);
     CHECK_INT(f.read, whole);
-    CHECK_INT(f.written, whole + 2 * 4 * 64); /* mean and inverse deviation a row */
+    CHECK_INT(f.written, whole + 2 * 4 * 64); /* mean and inverse deviation per row */
     CHECK_INT(f.launches, 1);
     CHECK_INT(count(tape, PL_PHASE_BACKWARD, PL_WORK_NORM), 2);
     pl_work dx = nth(tape, PL_PHASE_BACKWARD, PL_WORK_NORM, 0),

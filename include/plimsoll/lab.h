@@ -35,7 +35,7 @@ typedef struct pl_jobs_settings {
     bool described;  /* default false. Models as the jobs' own records describe them (a config, a
                         layer spec); graphs, where given too, are for jobs without such */
     const char *gpu; /* default "h200": the card the jobs ran on */
-    int threads;     /* default 0: one a core */
+    int threads;     /* default 0: one per core */
     /* Called after each graph, by one thread at a time; default NULL. */
     void (*progress)(size_t done, size_t total, void *context);
     void *progress_context;
@@ -53,7 +53,7 @@ pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_coun
                        const pl_jobs_settings *settings, pl_error *err);
 size_t pl_jobs_count(const pl_jobs *jobs);
 /* Jobs of which no layer is known, neither by a graph nor by their record: learned estimators see
- * all but nothing of them. */
+ * next to nothing of them. */
 size_t pl_jobs_without_layers(const pl_jobs *jobs);
 /* Bins as their publications had them: 1,000 MiB for GPUMemNet's MLPs, 8,000 MiB for others. */
 int64_t pl_jobs_bin_bytes(const pl_jobs *jobs);
@@ -64,7 +64,7 @@ typedef enum pl_split {
     PL_SPLIT_NONE,   /* learnt from all, or weights that are there: no split */
     PL_SPLIT_ROW,    /* by row, whatever its model; with bins, each fold has its share of each */
     PL_SPLIT_MODEL,  /* all jobs of a model on one side */
-    PL_SPLIT_FAMILY, /* all jobs of a family (mlp, cnn, ...) on one side: a fold a family */
+    PL_SPLIT_FAMILY, /* all jobs of a family (mlp, cnn, ...) on one side: a fold per family */
 } pl_split;
 
 const char *pl_split_name(size_t index); /* index: a pl_split; "none", "row", ...; NULL past the end */
@@ -80,8 +80,8 @@ typedef struct pl_train_point {
 typedef struct pl_train_settings {
     size_t size;           /* of this struct; pl_train_settings_default sets it */
     const char *estimator; /* no default */
-    const char *target;    /* default NULL: all it can learn of the jobs; "memory", "flops" (a
-                              step), "flop-rate" (a second) */
+    const char *target;    /* default NULL: all it can learn of the jobs; "memory", "flops" (per
+                              step), "flop-rate" (per second) */
     const char *options;   /* default "": behind the estimator's own, "epochs=50 rate=0.01" */
     uint64_t seed;         /* default 1 */
     pl_split split;        /* default PL_SPLIT_MODEL: how the validation jobs are chosen */
@@ -145,7 +145,7 @@ typedef struct pl_evaluate_settings {
     const char *options;       /* default "": behind the estimator's own, for training */
     uint64_t seed;             /* default 1: of the folds and of training */
     int64_t bin_bytes;         /* default 0: pl_jobs_bin_bytes; of classifiers and their strata */
-    int threads;               /* default 0: one a core */
+    int threads;               /* default 0: one per core */
     /* Called after each job or epoch, by one thread at a time; default NULL. */
     void (*progress)(size_t done, size_t total, void *context);
     void *progress_context;

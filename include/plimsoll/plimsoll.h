@@ -187,7 +187,7 @@ typedef struct pl_job {
                                "lora-r16:q_proj,v_proj", "qlora-r16:all-linear": fine-tuning */
     pl_loss loss;           /* default: auto (own where the model returns a scalar, else ce) */
     bool checkpoint;        /* default false: activation checkpointing of the repeated blocks */
-    int accumulate;         /* default 1: backward passes a step */
+    int accumulate;         /* default 1: backward passes per step */
     bool channels_last;     /* default false */
     bool cudnn_benchmark;   /* default false */
     const char *alloc_conf; /* default NULL: as PYTORCH_CUDA_ALLOC_CONF */
@@ -398,11 +398,11 @@ typedef struct pl_report {
     int64_t allocated_bytes, reserved_bytes;   /* peaks of the allocator's two figures */
     int64_t overhead_bytes;                    /* context, kernels, handles */
     pl_phase peak_phase;
-    /* Floating-point operations a step as PyTorch's FlopCounterMode counts them (products,
-     * convolutions, attention), and a second. */
+    /* Floating-point operations per step as PyTorch's FlopCounterMode counts them (products,
+     * convolutions, attention), and per second. */
     double flops_per_step, flop_rate;
-    double moved_bytes;      /* read and written by kernels, a step */
-    double launches;         /* kernels a step */
+    double moved_bytes;      /* read and written by kernels, per step */
+    double launches;         /* kernels per step */
     pl_figure step_ms;
     double device_ms, host_ms;       /* sum of the kernels' times; the host's for issuing them */
     double copy_ms;                  /* of the batch to the card, which the step waits for */
@@ -428,7 +428,7 @@ typedef struct pl_report {
 
 /* Bytes of a kind at the peak instant; they add up to peak_bytes. PL_UNKNOWN: not known. */
 int64_t pl_report_bytes(const pl_report *report, pl_kind kind);
-/* Floating-point operations a phase of a step, all of them: recurrent layers and elementwise work
+/* Floating-point operations per phase of a step, all of them: recurrent layers and elementwise work
  * too. NAN: not known. */
 double pl_report_flops(const pl_report *report, pl_phase phase);
 /* Percent. */
@@ -505,7 +505,7 @@ typedef struct pl_pair {
     bool fits;
     pl_figure slowdown[2]; /* step time together over step time alone */
     double coverage;       /* of the slowdowns' intervals */
-    /* Work done a second together, over one after the other: the sum of both 1 / slowdown. 1: as
+    /* Work done per second together, over one after the other: the sum of both 1 / slowdown. 1: as
      * good, 2: as if each had the card to itself. */
     pl_figure gain;
     bool worth_it;      /* fits, gain.value is above 1.05 and gain.low above 1 */

@@ -1,6 +1,6 @@
-/* bigru-transformer: paper 1 (arXiv 2510.20985) at its full size, 20.4 million weights: a feature a
- * step, BiGRU of 256 each way, 6 encoder layers of width 512 with 8 heads, dropout 0.1. The paper
- * does not give its training; this is ours. */
+/* bigru-transformer: paper 1 (arXiv 2510.20985) at its full size, 20.4 million weights: each
+ * feature a step of the sequence, BiGRU of 256 each way, 6 encoder layers of width 512 with 8
+ * heads, dropout 0.1. The paper does not give its training; this is ours. */
 #include "lab/estimators/method.h"
 
 static const pl_method method = {

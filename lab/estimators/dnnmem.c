@@ -9,12 +9,12 @@
  * up; the allocator's reservation. The graph is walked in the order it runs, backward too, and
  * tensors are freed after their last use.
  *
- * Rounding and reservation are PyTorch's constants: 512 bytes a tensor; up to 1 MiB from segments
- * of 2 MiB; below 10 MiB from segments of 20 MiB; above, a segment of its own in steps of 2 MiB.
- * What was reserved is kept for the next tensor of its pool. Left out: where a block lies in its
- * segment (external fragmentation, splitting, the cache's give-backs), cuBLAS workspaces and the
- * optimizer's temporaries (neither is in the computation graph), kernels and handles beside the
- * bare context, more than one GPU. */
+ * Rounding and reservation are PyTorch's constants: a tensor is rounded up to 512 bytes; up to 1
+ * MiB from segments of 2 MiB; below 10 MiB from segments of 20 MiB; above, a segment of its own in
+ * steps of 2 MiB. What was reserved is kept for the next tensor of its pool. Left out: where a
+ * block lies in its segment (external fragmentation, splitting, the cache's give-backs), cuBLAS
+ * workspaces and the optimizer's temporaries (neither is in the computation graph), kernels and
+ * handles beside the bare context, more than one GPU. */
 #include "lab/estimators/rival.h"
 
 #define MIB (INT64_C(1) << 20)

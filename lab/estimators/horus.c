@@ -3,8 +3,8 @@
  * Yeung et al., "Horus: Interference-Aware and Prediction-Based Scheduling in Deep Learning
  * Systems", IEEE TPDS 33(1), 2022, as GPUMemNet's authors apply it (arXiv 2602.17817, figures 1 and
  * 5; their repository, 2025): bytes = 4 (activations x batch + parameters + batch x gradients),
- * activations a sample, and as many gradients as there are parameters, multiplied by the batch. The
- * last term is why large models come out far too high. Left out: precision (always 4 bytes),
+ * activations per sample, and as many gradients as there are parameters, multiplied by the batch.
+ * The last term is why large models come out far too high. Left out: precision (always 4 bytes),
  * optimizer state, library workspaces, the allocator, context, checkpointing, sharding. */
 #include "lab/estimators/rival.h"
 

@@ -1,7 +1,7 @@
 /* transformer-bigru: paper 2 (Hu 2025), with the figures of its table 2: positions up to 512, 2
  * self-attention layers with 4 heads of 32 channels, GRUs of 6 forward and 10 on the flipped
- * sequence, and its training. A feature is a step. Residuals and layer norms stand in its text
- * alone; without them it does not learn. */
+ * sequence, and its training. A feature is a step of the sequence. Residuals and layer norms stand
+ * in its text alone; without them it does not learn. */
 #include "lab/estimators/method.h"
 
 static const pl_method method = {

@@ -3,15 +3,15 @@
  * DeepSpeed 0.19.6 (2026), docs/code-docs/source/memory.rst and the functions it documents,
  * estimate_zero2_model_states_mem_needs and estimate_zero3_model_states_mem_needs, without offload:
  * a parameter costs 2 bytes for its 16-bit copy and 18 more for the 16-bit and the 32-bit gradient,
- * the 32-bit copy, momentum and variance. Stage 2 parts the 18 among the GPUs, stage 3 keeps 18 in
- * all, sharded, and gathers the largest layer (4 bytes a parameter of it). The page's own text for
- * stage 2 still has an older 4 + 16 / GPUs; for one GPU both are 20. Jobs of one GPU and DDP, for
- * which there is no function, part nothing; FSDP2 is taken for the ZeRO stage of its number. Left
- * out: activations, inputs, temporaries, workspaces, the allocator, context; optimizers other than
- * Adam and training in full 32 bits. */
+ * the 32-bit copy, momentum and variance. Stage 2 splits the 18 among the GPUs, stage 3 keeps 18 in
+ * all, sharded, and gathers the largest layer (4 bytes per parameter of it). The page's own text
+ * for stage 2 still has an older 4 + 16 / GPUs; for one GPU both are 20. Jobs of one GPU and DDP,
+ * for which there is no function, split nothing; FSDP2 is taken for the ZeRO stage of its number.
+ * Left out: activations, inputs, temporaries, workspaces, the allocator, context; optimizers other
+ * than Adam and training in full 32 bits. */
 #include "lab/estimators/rival.h"
 
-enum { COPY = 2, STATES = 18, GATHERED = 4 }; /* bytes a parameter */
+enum { COPY = 2, STATES = 18, GATHERED = 4 }; /* bytes per parameter */
 
 /* Parameters of the largest layer, all of the model where there are no layers. */
 static int64_t largest_layer(const pl_profile *p) {

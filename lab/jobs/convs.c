@@ -1,9 +1,9 @@
 /* convs: see convs.h.
  *
  * A line of tools/measure/convs.py: {"d": dimensions, "n": batch, "cin", "cout", "in", "k", "s",
- * "p", "dil", "op": sizes a dimension, "g": groups, "t": transposed, "cl": channels last, "mode":
- * fp32, tf32, bf16 or fp16, "bench", "backend", "src", and of each pass "f", "bd", "bw": [bytes
- * asked for and given back, bytes kept]; "f1", "bd1", "bw1": the largest of the first call}.
+ * "p", "dil", "op": one size per dimension, "g": groups, "t": transposed, "cl": channels last,
+ * "mode": fp32, tf32, bf16 or fp16, "bench", "backend", "src", and of each pass "f", "bd", "bw":
+ * [bytes asked for and given back, bytes kept]; "f1", "bd1", "bw1": the largest of the first call}.
  * PyTorch's own copies come first among what is given back, so the workspace is the last of it. */
 #include "lab/jobs/convs.h"
 

@@ -1,6 +1,6 @@
 /* gpumemnet_csv: training runs as GPUMemNet publishes them (https://github.com/itu-rad/GPUMemNet,
- * the data of "GPU Memory and Utilization Estimation for Training-Aware Resource Management"), a
- * line each: what the model is made of and the memory it took. */
+ * the data of "GPU Memory and Utilization Estimation for Training-Aware Resource Management"), one
+ * line per run: what the model is made of and the memory it took. */
 #ifndef PL_LAB_GPUMEMNET_CSV_H
 #define PL_LAB_GPUMEMNET_CSV_H
 

@@ -49,7 +49,8 @@ pl_status pl_jobs_graph(pl_model **out, const pl_jobs *jobs, const pl_measured *
 pl_status pl_record_read(pl_jobs *jobs, const char *path, const char *line, size_t length,
                          size_t from, pl_error *err);
 
-/* work(context, i) for i below count, by up to `threads` threads (0: one a core) and the caller. */
+/* work(context, i) for i below count, by up to `threads` threads (0: one per core) and the
+ * caller. */
 void pl_jobs_each(size_t count, int threads, void (*work)(void *context, size_t i), void *context);
 
 #endif

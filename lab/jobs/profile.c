@@ -174,8 +174,8 @@ double pl_profile_guess_bytes(const pl_profile *p) {
     return usual_context + fixed + fmax(backward, step);
 }
 
-/* Three products a weight (forward and twice backward); how often a weight is used a sample is the
- * geometric mean of the outputs around it over the weights of a layer. */
+/* Three products per weight (forward and twice backward); how often a weight is used per sample is
+ * the geometric mean of the outputs around it over the weights of a layer. */
 double pl_profile_guess_flops(const pl_profile *p) {
     double sum = 0, before = 1;
     for (size_t i = 0; i < p->layer_count; i++) {

@@ -24,7 +24,7 @@ typedef enum pl_profile_kind {
 typedef struct pl_profile_layer {
     const char *type; /* its class: "Conv2d" */
     pl_profile_kind kind;
-    int64_t activations; /* elements of its output, a sample */
+    int64_t activations; /* elements of its output, per sample */
     int64_t parameters;
 } pl_profile_layer;
 
@@ -33,7 +33,7 @@ typedef struct pl_profile {
                    none */
     int64_t parameters, trainable;
     int64_t parameter_bytes, buffer_bytes; /* as the job trains: precision applied */
-    int64_t input_elements;                /* of all inputs, a sample; PL_UNKNOWN without a graph */
+    int64_t input_elements; /* of all inputs, per sample; PL_UNKNOWN without a graph */
     const pl_profile_layer *layers;
     size_t layer_count;
 } pl_profile;
@@ -46,16 +46,17 @@ bool pl_profile_of_graph(pl_profile *out, const pl_graph *g, const pl_job *job, 
 void pl_profile_complete(pl_profile *profile, pl_profile_layer *layers, size_t layer_count);
 
 pl_profile_kind pl_profile_kind_of(const char *type);
-int64_t pl_profile_activations(const pl_profile *profile); /* elements a sample, all layers */
+int64_t pl_profile_activations(const pl_profile *profile); /* elements per sample, all layers */
 int64_t pl_profile_count(const pl_profile *profile, pl_profile_kind kind);
 /* Bytes of an element of a weight, and of what is computed with (autocast's type). */
 int pl_profile_weight_bytes(const pl_profile *profile);
 int pl_profile_compute_bytes(const pl_profile *profile);
-/* Bytes of optimizer state a trainable parameter, as PyTorch's default keeps it; 0: none. */
+/* Bytes of optimizer state per trainable parameter, as PyTorch's default keeps it; 0: none. */
 int pl_profile_state_bytes(const pl_profile *profile);
 
 /* What counts alone say of a job, crudely: bytes (weights, gradients, state, activations, logits, a
- * typical context) and floating-point operations a step. Learners learn what the truth is to it. */
+ * typical context) and floating-point operations per step. Learners learn the truth's ratio to
+ * it. */
 double pl_profile_guess_bytes(const pl_profile *profile);
 double pl_profile_guess_flops(const pl_profile *profile);
 
@@ -74,8 +75,8 @@ size_t pl_feature_count(pl_view view); /* at most PL_MOST_FEATURES */
 const char *const *pl_feature_names(pl_view view);
 void pl_features_of(const pl_profile *profile, pl_view view, float *out); /* [pl_feature_count] */
 
-/* The sequence of layers: a step a layer, its channels kind, activations and parameters, as they
- * are and as log2. */
+/* The sequence of layers: one step per layer, whose channels are kind, activations and parameters,
+ * as they are and as log2. */
 size_t pl_channel_count(void);
 const char *const *pl_channel_names(void);
 void pl_steps_of(const pl_profile *profile, float *out); /* [layer_count, pl_channel_count()] */

@@ -2,7 +2,7 @@
  *
  * Of the job, how it was trained; of the result, peak_allocated, peak_reserved and overhead in
  * bytes, flops_per_step and step_ms, the counters (percent), params, and layers: [type, output
- * elements a sample, parameters] of every leaf module. Memory, times or counters must be there,
+ * elements per sample, parameters] of every leaf module. Memory, times or counters must be there,
  * unless the line has an error in place of a result: nothing was measured then. Batch and sequence
  * are the record's; a graph was exported with them. */
 #include "lab/jobs/jobs.h"

@@ -1,8 +1,8 @@
 /* boost: what gradient boosting minimises. A loss, its first and second derivative by the score,
  * and the constant it starts from.
  *
- * Scores are kept [scores, count]: one a sample for a regression and for two classes (the second
- * one's logit), else one a class. */
+ * Scores are kept [scores, count]: one per sample for a regression and for two classes (the second
+ * one's logit), else one per class. */
 #ifndef PL_LAB_BOOST_H
 #define PL_LAB_BOOST_H
 
@@ -20,7 +20,7 @@ typedef enum pl_boost_kind {
 typedef struct pl_boost {
     pl_boost_kind loss;
     double alpha;  /* quantile: the share below; huber: the error from where on it is linear */
-    size_t scores; /* a sample */
+    size_t scores; /* per sample */
     const pl_samples *samples;
 } pl_boost;
 

@@ -27,7 +27,7 @@ static const pl_option options[] = {
     {"features", 0, 0, 1, false},
     {"bootstrap", -1, -1, 1, true}, /* rows drawn with replacement; -1: unless extra */
     {"min_gain", 0, 0, 1e30, false},
-    {"threads", 0, 0, 256, true}, /* 0: one a processor */
+    {"threads", 0, 0, 256, true}, /* 0: one per processor */
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

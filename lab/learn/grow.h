@@ -26,7 +26,7 @@ typedef struct pl_grow_settings {
     uint32_t min_split; /* rows of a node that may be split */
     uint32_t min_leaf;  /* rows of a leaf */
     uint32_t columns;   /* tried at a split, constant ones not counted; all: no chance in it */
-    bool extra;         /* one random threshold a column (Geurts 2006) instead of the best */
+    bool extra;         /* one random threshold per column (Geurts 2006) instead of the best */
     double min_gain;    /* least fall of the weighted impurity, as a share of all weight */
 } pl_grow_settings;
 

@@ -1,6 +1,6 @@
 /* kernel: see kernel.h. Which of the two compilations runs; the loops are in kernel_body.h.
  *
- * The compiler is told nothing of the machine it compiles for (the package runs on any x86-64), so
+ * The compiler knows nothing of the machine it compiles for (the package runs on any x86-64), so
  * the faster functions carry their target as an attribute. AVX-512 is left out: there was no
  * machine with it to measure on. */
 #include "lab/learn/kernel.h"

@@ -1,6 +1,6 @@
 /* kernel_body: the loops of kernel.h, included by kernel.c once for each kind of machine.
  *
- * The includer defines NAME(x), TARGET (the functions' attribute), LANES (floats a vector), ROWS
+ * The includer defines NAME(x), TARGET (the functions' attribute), LANES (floats per vector), ROWS
  * (of a product's block), FMA(a, b, c) = a b + c, and ROOT(v). Vectors are the compiler's own
  * (vector_size), so that the same text serves every machine. exp is Cephes' polynomial (2 ulp), erf
  * Abramowitz and Stegun 7.1.26 (1.5e-7). */

@@ -174,7 +174,7 @@ void pl_attention_forward(const pl_layer *layer, const pl_net_attention *a, pl_n
 void pl_attention_backward(const pl_layer *layer, const pl_net_attention *a, pl_net_pass *pass,
                            const float *x, const float *dy, float *dx, float *kept, float *scratch);
 
-/* ---- the kinds' functions, one block a file ---- */
+/* ---- the kinds' functions, one block per file ---- */
 
 #define PL_LAYER_FUNCTIONS(name)                                                                   \
     const char *pl_##name##_shape(pl_layer *layer, size_t columns);                                \

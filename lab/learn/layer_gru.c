@@ -65,7 +65,8 @@ size_t pl_layer_gru_scratch(const pl_layer *layer, const pl_extent *extent, bool
     size_t count = directions_of(layer, d), most = 0;
     for (size_t i = 0; i < count; i++) {
         size_t units = d[i].units, rows = extent->rows;
-        /* U's panels; h and its products a sample; x W. Backward: of U^T; dh, dgh; dgx, dgh, h. */
+        /* U's panels; h and its products per sample; x W. Backward: of U^T; dh, dgh; dgx, dgh,
+         * h. */
         size_t forward =
             pl_panels_size(units, 3 * units) + extent->count * 4 * units + rows * 3 * units;
         size_t backward =

@@ -22,7 +22,7 @@ enum { MOST_LEAVES = 65536 };
 
 static const pl_option options[] = {
     {"trees", 100, 1, 100000,
-     true}, /* rounds: with three classes or more, each is a tree a class */
+     true}, /* rounds: with three classes or more, each is one tree per class */
     {"leaves", 31, 2, MOST_LEAVES, true},
     {"depth", 0, 0, 1e6, true}, /* 0: no limit */
     {"min_leaf", 20, 1, 1e9, true},

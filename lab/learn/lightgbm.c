@@ -47,7 +47,7 @@ static const pl_option options[] = {
     {"loss", 0, 1, 0, false},       /* l2 (default), l1, huber, quantile */
     {"alpha", 0.9, 0, 1e30, false}, /* the quantile; huber: from where on it is linear */
     {"stop", 0, 0, 1e6, true},      /* rounds without a better validation loss; 0: off */
-    {"threads", 1, 0, 256, true},   /* 0: one a processor */
+    {"threads", 1, 0, 256, true},   /* 0: one per processor */
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

@@ -114,7 +114,7 @@ void pl_network_sort(const pl_samples *samples, uint32_t *index, size_t count, u
     for (size_t i = 1; i < count && sorted; i++)
         sorted = pl_sample_steps(samples, index[i - 1]) >= pl_sample_steps(samples, index[i]);
     if (sorted) return;
-    /* A key of length and place tells all: no two are the same, so any sort is stable. There are
+    /* A key of length and place is enough: no two are the same, so any sort is stable. There are
      * fewer than 2^32 samples in a batch. */
     for (size_t i = 0; i < count; i++)
         room[i] = (uint64_t)(PL_STEPS_MOST - pl_sample_steps(samples, index[i])) << 40 | i;

@@ -12,7 +12,7 @@
  * noise the errors on Friedman's function and on our measured jobs were 2 to 4 % larger. ordered=0
  * leaves the orders out.
  *
- * Left out: categories and their statistics, several steps a leaf, a rate chosen by the number of
+ * Left out: categories and their statistics, several steps per leaf, a rate chosen by the number of
  * rows. One thread. */
 #include "lab/learn/bins.h"
 #include "lab/learn/boost.h"
@@ -47,7 +47,7 @@ typedef struct tree {
 typedef struct symmetric {
     pl_learned learned;
     size_t columns, classes;
-    size_t scores; /* 1, or one a class from three classes on */
+    size_t scores; /* 1, or one per class from three classes on */
     float *base;   /* [scores] */
     tree *trees;
     question *questions;
@@ -630,8 +630,8 @@ static pl_status predict_symmetric(const pl_learned *learned, const pl_samples *
     return PL_OK;
 }
 
-/* u32 classes (0: a regression), f32 a score to start from, u32 trees; a tree: u32 depth, a level
- * its column, u32, and threshold, f32, then f32 a leaf and score. */
+/* u32 classes (0: a regression), f32 per score to start from, u32 trees; per tree: u32 depth, per
+ * level its column (u32) and threshold (f32), then f32 per leaf and score. */
 static void save_symmetric(const pl_learned *learned, pl_writer *w) {
     const symmetric *m = (const symmetric *)learned;
     pl_write_u32(w, (uint32_t)m->classes);

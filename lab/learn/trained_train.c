@@ -159,7 +159,7 @@ static void measure(const float *values, size_t count, size_t stride, float *shi
     *scale = inverse < FLT_MAX ? (float)inverse : FLT_MAX;
 }
 
-/* rows: [count, width]. One entry a column, with a copy of its name; NULL: out of memory. */
+/* rows: [count, width]. One entry per column, with a copy of its name; NULL: out of memory. */
 static pl_scaled *scales_of(const float *rows, size_t count, const char *const *names, size_t width,
                             bool standard) {
     pl_scaled *scaled = calloc(width ? width : 1, sizeof *scaled);

@@ -45,7 +45,7 @@ static const pl_option options[] = {
     {"loss", 0, 1, 0, false},       /* l2 (default), l1, huber, quantile (from XGBoost 2.0 on) */
     {"alpha", 0.9, 0, 1e30, false}, /* the quantile; huber: its slope */
     {"stop", 0, 0, 1e6, true},      /* rounds without a better validation loss; 0: off */
-    {"threads", 1, 0, 256, true},   /* 0: one a processor */
+    {"threads", 1, 0, 256, true},   /* 0: one per processor */
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

@@ -1,9 +1,9 @@
-/* evaluate: every measured job through an estimator, one thread a core.
+/* evaluate: every measured job through an estimator, one thread per core.
  *
- * With a split, an estimator that learns is trained once a fold on the jobs outside of it and asked
- * about those inside: no job is predicted by weights that have seen it, nor (by model, by family)
- * its kin. Estimators that do not learn answer alike with and without. Left out: summing up, which
- * is scores.c's. */
+ * With a split, an estimator that learns is trained once per fold on the jobs outside of it and
+ * asked about those inside: no job is predicted by weights that have seen it, nor (by model, by
+ * family) its kin. Estimators that do not learn answer alike with and without. Left out: summing
+ * up, which is scores.c's. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -167,7 +167,7 @@ static pl_status run_fold(evaluation *e, const uint32_t *fold, uint32_t number, 
     return PL_OK;
 }
 
-/* A fold a family that is asked about. */
+/* One fold per family that is asked about. */
 static pl_status count_families(size_t *out, const evaluation *e, const size_t *rows, size_t count,
                                 pl_error *err) {
     uint8_t *seen = calloc(e->jobs->family_count + 1, 1);

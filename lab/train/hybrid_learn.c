@@ -3,11 +3,11 @@
  * Jobs are split by model into folds. Those of a fold are simulated with a forest that saw neither
  * their layers nor any near them, so that what is learnt of the interval is true of new models. Two
  * quantiles of log2(truth / peak) are learnt by gradient boosting; how far they fall short on the
- * folds that they did not see gives a margin a kind of job (conformalised quantile regression:
+ * folds that they did not see gives one margin per kind of job (conformalised quantile regression:
  * Romano, Patterson, Candès 2019; with folds as in cross-conformal prediction, Vovk 2015).
  *
- * A training set that leaves jobs out (evaluate --split) is not to know them: what was measured of layers
- * that they have is not learnt from either.
+ * A training set that leaves jobs out (evaluate --split) is not to know them: what was measured of
+ * layers that they have is not learnt from either.
  *
  * Left out: jobs that cannot be simulated, and amp-fp16 jobs whose optimizer never ran (the scaler
  * skipped every step that was measured): their peaks lack the optimizer's state, which no later
@@ -28,7 +28,7 @@
 #include "lend.h"
 
 enum { FOLDS = 3, ALL = FOLDS /* no fold */, LEAST = 40 /* jobs to learn from */ };
-static const double quantile_share = 0.03; /* a side, before the margin */
+static const double quantile_share = 0.03; /* on each side, before the margin */
 
 static pl_status no_memory(pl_error *err) {
     return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");

@@ -66,7 +66,7 @@ typedef struct pl_training_set {
 } pl_training_set;
 
 pl_status pl_learn(pl_weights **out, const pl_training_set *set, pl_error *err);
-/* usage_learn.c: adds a part a target of usage.h. */
+/* usage_learn.c: adds one part per target of usage.h. */
 pl_status pl_usage_learn(pl_weights *weights, const pl_training_set *set, pl_error *err);
 
 /* ---- predicting ---- */

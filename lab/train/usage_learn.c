@@ -2,7 +2,7 @@
  *
  * Every measured job with a step time is walked; what is learnt, by gradient boosting, is log2 of
  * truth over walk. Intervals come from jobs kept apart by model: each fold is predicted by what was
- * learnt from the others, and the quantiles of what was missed, a kind of bound, are kept.
+ * learnt from the others, and the quantiles of what was missed are kept, for each kind of bound.
  *
  * Left out: jobs that cannot be walked, those that are out of memory. */
 #include <math.h>

@@ -27,7 +27,7 @@ class Finding(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(os.path.realpath(done.stdout.strip()), path)
 
-    def test_a_wrong_name_is_told(self):
+    def test_a_wrong_name_is_reported(self):
         done = self.ask("import plimsoll\ntry: plimsoll.gpus()\nexcept plimsoll.MissingError as e: print(e.code, e)",
                         PLIMSOLL_LIBRARY="/no/such/library.so")
         self.assertIn("4 libplimsoll: libplimsoll was not found", done.stdout)

@@ -161,7 +161,7 @@ class Exported(unittest.TestCase):
         self.assertEqual(report.via, "trace")
         self.assertLess(abs(report.allocated_bytes - wanted.allocated_bytes), 0.02 * wanted.allocated_bytes)
 
-    def test_evaluation_mode_is_told(self):
+    def test_evaluation_mode_is_reported(self):
         model = mlp().eval()
         report = plimsoll.estimate(model, torch.zeros(64, 100))
         self.assertIn("evaluation mode", report.warnings[0])

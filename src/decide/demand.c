@@ -2,8 +2,8 @@
  * --json` wrote (schema 1 of docs/formats.md).
  *
  * The file is somebody's: every key that is read must be there and of its kind, numbers must be
- * such as an estimate can say, and what is wrong is told by its byte. A value may be null: not
- * known. Counters and launches may be missing. Left out: all else in the file, which is passed
+ * such as an estimate can say, and what is wrong is reported with its byte. A value may be null:
+ * not known. Counters and launches may be missing. Left out: all else in the file, which is passed
  * over. */
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * simulation.
  *
  * Memory grows with the batch in all but odd cases (an allocator's rounding, a workspace that a
- * larger shape does without), so the answer and the one above it are simulated, and what is told is
- * what was seen. */
+ * larger shape does without), so the answer and the one above it are simulated, and what is
+ * reported is what was seen. */
 #include <string.h>
 
 #include "core/budget.h"

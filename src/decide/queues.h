@@ -10,7 +10,7 @@ typedef struct pl_queue {
     double copy;   /* from the last kernel's end to the first issue */
     double gap;    /* between two issues */
     double kernel; /* one kernel alone on the card */
-    int kernels;   /* a step */
+    int kernels;   /* per step */
 } pl_queue;
 
 /* A loop of which a step's time, the kernels' in it and the host's are known: what neither explains

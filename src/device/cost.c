@@ -55,9 +55,9 @@ typedef struct card {
     const pl_gpu *gpu;
     double sms;
     double slots;     /* blocks of 128 threads that the card holds */
-    double bandwidth; /* bytes a microsecond */
+    double bandwidth; /* bytes per microsecond */
     double cache;     /* bytes of the second-level cache; 0: not known, nothing stays in it */
-    double rate;      /* fp32 operations a microsecond */
+    double rate;      /* fp32 operations per microsecond */
 } card;
 
 static card card_of(const pl_gpu *gpu) {
@@ -73,7 +73,7 @@ static card card_of(const pl_gpu *gpu) {
 }
 
 typedef struct unit {
-    double rate; /* operations a microsecond of the whole card */
+    double rate; /* operations per microsecond of the whole card */
     int which;   /* PL_COST_FP32, ... */
     double size; /* bytes of an element */
 } unit;
@@ -206,8 +206,9 @@ static pl_cost group_norm(const pl_work *call, moved what, const card *on) {
     return moving(backward ? PL_COST_GROUP_NORM_BACKWARD : PL_COST_GROUP_NORM, what, on);
 }
 
-/* Layer norm and its like: a block of 128 threads a row; the gradient of weight and bias walks down
- * the rows in blocks of 32 columns, and in many more once the rows are many and the columns few. */
+/* Layer norm and its like: a block of 128 threads per row; the gradient of weight and bias walks
+ * down the rows in blocks of 32 columns, and in many more once the rows are many and the columns
+ * few. */
 static pl_cost norm(const pl_work *call, moved what, const card *on) {
     double rows = sane((double)call->rows), columns = sane((double)call->columns);
     if (call->pass != PL_PASS_BACKWARD_WEIGHT) {
@@ -223,7 +224,7 @@ static pl_cost norm(const pl_work *call, moved what, const card *on) {
     return moving(PL_COST_NORM_WEIGHTS, what, on);
 }
 
-/* Innermost sums: 32 threads an output, or 512 once they are long, and more blocks when longer
+/* Innermost sums: 32 threads per output, or 512 once they are long, and more blocks when longer
  * still. Others run in blocks of 128 columns by as many as fill the card, whose last one adds up
  * the others' results. */
 static pl_cost reduce(const pl_work *call, moved what, const card *on) {
@@ -253,13 +254,13 @@ static pl_cost softmax(const pl_work *call, moved what, const card *on) {
     return moving((pl_cost_class)(class + backward), what, on);
 }
 
-/* The gradient of an embedding: up to 3,072 indices one kernel goes through them all, 32 columns a
- * block; of more, which are sorted first (records of their own), the sums. */
+/* The gradient of an embedding: up to 3,072 indices one kernel goes through them all, 32 columns
+ * per block; of more, which are sorted first (records of their own), the sums. */
 static pl_cost gather(const pl_work *call, moved what, const card *on) {
     double rows = sane((double)call->rows), columns = sane((double)call->columns);
     what.launches = call->launches;
     if (call->pass == PL_PASS_FORWARD) {
-        what.chain = columns > 1 ? rows : 0; /* a block a row */
+        what.chain = columns > 1 ? rows : 0; /* a block per row */
         return moving(PL_COST_GATHER, what, on);
     }
     if (call->class != PL_KERNEL_EMBEDDING) return moving(PL_COST_GATHER_BACKWARD, what, on);
@@ -452,7 +453,7 @@ static pl_cost relaid(double places, double channels, const unit *with, const ca
                   on);
 }
 
-/* With a kernel of one point an image is a matrix as it lies: a product an image, whose rows are
+/* With a kernel of one point an image is a matrix as it lies: one product per image, whose rows are
  * as long as the image has places; the weight's gradients of the images are added up after. */
 static pl_cost pointwise(int pass, const sizes *s, double batch, unit with, const card *on) {
     double places = s->out / batch;
@@ -554,7 +555,7 @@ static void repeat(pl_cost *sum, pl_cost one, double times) {
     add(sum, one);
 }
 
-/* A layer and direction after the other: products of all steps' inputs at once, then step after
+/* One layer and direction after the other: products of all steps' inputs at once, then step after
  * step; where the weights stay on the multiprocessors one kernel does all steps. cuDNN takes TF32
  * by itself. */
 static pl_cost recurrent(const pl_work *call, const card *on) {

@@ -63,11 +63,11 @@ typedef enum pl_cost_class {
 } pl_cost_class;
 
 typedef struct pl_cost_moving {
-    double floor;   /* microseconds a kernel */
+    double floor;   /* microseconds per kernel */
     double share;   /* of the memory's bandwidth, bytes out of cache */
     double cached;  /* the same for bytes that the cache holds; over 1 */
-    double work;    /* fp32 operations an element that would take as long as its instructions */
-    double chain;   /* nanoseconds an item of the longest chain of items that wait for each other */
+    double work;    /* fp32 operations per element that would take as long as its instructions */
+    double chain;   /* ns per item of the longest chain of items that wait for each other */
     double miss;    /* that much more of them, as a share, for items out of cache */
     double warps;   /* share of an active multiprocessor's warps */
     double traffic; /* bytes at the memory for each byte counted, out of cache */
@@ -96,7 +96,7 @@ typedef struct pl_cost_tile {
 
 typedef struct pl_cost_product {
     double floor;         /* microseconds: launch, filling the pipeline, writing the result */
-    double step;          /* microseconds an element of depth, at the least */
+    double step;          /* microseconds per element of depth, at the least */
     double share, cached; /* of the memory's bandwidth */
     double split;         /* microseconds more where the depth is cut */
     double cuts;          /* into as many parts at the most */
@@ -114,7 +114,7 @@ extern PL_COST_CONST pl_cost_product pl_cost_convs[PL_COST_UNITS];
 typedef struct pl_cost_attention {
     double floor;
     double share; /* of the unit's rate */
-    double block; /* queries (keys, backward) a block */
+    double block; /* queries (keys, backward) per block */
     double pair;  /* of a query and a key: as many elements of a head would take as long */
     double solo;  /* how much longer a block takes than its share of a full multiprocessor */
     double warps;
@@ -130,7 +130,7 @@ typedef struct pl_cost_rnn {
     double each;    /* factor on a step's product */
     double persist; /* microseconds of a step where one kernel goes through them all */
     double whole;   /* factor on the products over all steps at once */
-    double bias;    /* nanoseconds a step and sample: sums for the gradient of the bias */
+    double bias;    /* nanoseconds per step and sample: sums for the gradient of the bias */
 } pl_cost_rnn;
 
 /* [mode: plain, LSTM, GRU][backward] */
@@ -139,7 +139,7 @@ extern PL_COST_CONST pl_cost_rnn pl_cost_rnns[3][2];
 typedef struct pl_cost_general {
     double ramp;   /* microseconds of a kernel in which multiprocessors are not busy */
     double tail;   /* of the rest, the share in which they are */
-    double spread; /* blocks a multiprocessor at which its warps are all there */
+    double spread; /* blocks per multiprocessor at which its warps are all there */
     double held;   /* of the cache: what previous kernels left there */
     double leak;   /* of what the cache holds, the share that reaches the memory all the same */
 } pl_cost_general;

@@ -21,7 +21,7 @@ typedef enum pl_host_term {
     PL_HOST_FOREACH_LAUNCH,
     PL_HOST_SINGLE_LAUNCH, /* optimizers that go parameter by parameter */
     PL_HOST_TRANSFER,      /* a copy to the card, beside its bytes */
-    PL_HOST_STEP,          /* once a step */
+    PL_HOST_STEP,          /* once per step */
     PL_HOST_TERMS
 } pl_host_term;
 
@@ -31,7 +31,7 @@ const char *pl_host_term_name(pl_host_term term);
 void pl_host_count(const pl_work *call, double counts[PL_HOST_TERMS]);
 /* Microseconds on the host that was measured. */
 double pl_host_us(const pl_work *call);
-double pl_host_step_us(void); /* once a step */
+double pl_host_step_us(void); /* once per step */
 /* A copy of so many bytes from memory that is not pinned, microseconds; gbps 0: PL_HOST_COPY_GBPS.
  */
 double pl_host_transfer_us(double bytes, double gbps);

@@ -42,8 +42,8 @@ static int64_t product(const int64_t *factors, int count) {
 /* ---- attention ---- */
 
 /* The memory-efficient backward kernel's workspace: an fp32 gradient of the queries in blocks, four
- * counters a block and column of 64; heads over 128 in half precision add buffers for the keys, by
- * how far they are split (approximate). */
+ * counters per block and column of 64; heads over 128 in half precision add buffers for the keys,
+ * by how far they are split (approximate). */
 static int64_t efficient_workspace(const pl_attention *a, int64_t size) {
     int64_t block = a->head <= 64 ? 64 : 128, width = pl_round_up(a->head, 64);
     int64_t rows = pl_round_up(a->queries, block);
@@ -73,9 +73,9 @@ int64_t pl_workspace_attention(const pl_attention *a, bool backward, int cc_majo
     switch (a->backend) {
     case PL_ATTENTION_CUDNN:
         if (!backward) return 256;
-        /* dq summed in fp32, a row sum a query; with fewer key heads, dk and dv of every query head
-         * too. Exact in all 273 measured calls and in tfm-0453, hf-llama-1b-0, hf-mistral-1b-0,
-         * hf-gemma3-1b-0. */
+        /* dq summed in fp32, a row sum per query; with fewer key heads, dk and dv of every query
+         * head too. Exact in all 273 measured calls and in tfm-0453, hf-llama-1b-0,
+         * hf-mistral-1b-0, hf-gemma3-1b-0. */
         return queries * 4 + rows * 4 + 256 + (a->kv_heads < a->heads ? 2 * keys * size : 0);
     case PL_ATTENTION_EFFICIENT: {
         /* Half precision with wide heads accumulates its output in fp32. */

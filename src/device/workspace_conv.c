@@ -1,8 +1,8 @@
 /* workspace_conv: how much workspace a cuDNN convolution takes.
  *
  * cuDNN picks an engine by heuristics that are not published; what an engine takes is simple
- * arithmetic. So: a decision tree a pass (workspace_tree.c, fitted) picks one of the formulas below
- * (found by taking measured bytes apart), and the formula gives the bytes. The formulas and
+ * arithmetic. So: a decision tree per pass (workspace_tree.c, fitted) picks one of the formulas
+ * below (found by taking measured bytes apart), and the formula gives the bytes. The formulas and
  * features stand in tools/workspace/formulas.py too, in the same order; fit.py --cases writes rows
  * to hold the two against each other.
  *
@@ -29,13 +29,13 @@ enum {
     PER_TILE_FLAGS = 679
 }; /* bytes of flags and alignment beside the partial tiles; the most seen */
 
-/* A plain convolution x [n, c, s] -> y [n, k, p] with r weights a pair of channels. A transposed
+/* A plain convolution x [n, c, s] -> y [n, k, p] with r weights per pair of channels. A transposed
  * one has the roles of x and y, and of forward and backward-data, exchanged. */
 typedef struct shape {
     int64_t n, c, k, g;
     int64_t s, p, r;  /* volumes: input, output, kernel */
     int64_t y_tiles4; /* tiles of 4 in every spatial direction of y */
-    int64_t e;        /* bytes an element */
+    int64_t e;        /* bytes per element */
     int64_t in_width, kernel_width, stride, dilation, padding;
     int64_t sms;
     const int64_t *x, *w; /* [spatial]: sizes of the input and of the kernel */
@@ -114,7 +114,7 @@ static bool read(const pl_conv *conv, pl_conv_pass pass, int major, int minor, s
         if (conv->dilation[i] > d->dilation) d->dilation = conv->dilation[i];
         if (conv->padding[i] > d->padding) d->padding = conv->padding[i];
     }
-    /* The largest products below: converted tensors padded by up to 16 per group, and 36 values a
+    /* The largest products below: converted tensors padded by up to 16 per group, and 36 values per
      * Winograd tile. */
     double n = (double)d->n, c = (double)d->c * 16, k = (double)d->k * 16;
     if (n * c * s * 8 > most_bytes || n * k * p * 8 > most_bytes ||
@@ -209,11 +209,11 @@ static int64_t x_and_w(const shape *d) {
 static int64_t x_and_w_padded(const shape *d) {
     return x_and_w_by(d, step16(d));
 }
-/* The 1x1 weight gradient in NCHW: one product an image, summed afterwards. */
+/* The 1x1 weight gradient in NCHW: one product per image, summed afterwards. */
 static int64_t per_image(const shape *d) {
     return d->n * d->k * (d->c / d->g) * d->r * 4 + 400;
 }
-/* F(4x4, 3x3): 36 values a tile, in fp32. */
+/* F(4x4, 3x3): 36 values per tile, in fp32. */
 static int64_t winograd(const shape *d) {
     return 36 * (d->y_tiles4 * (d->c + d->k) + d->c * d->k) * 4;
 }

@@ -24,8 +24,8 @@ typedef enum algorithm { STANDARD, PERSIST_STATIC, PERSIST_SMALL } algorithm;
 /* What depends on the cell. Sizes below in units of u: batch x seq x hidden elements in bytes, one
  * direction. */
 typedef struct cell {
-    int64_t gates;                         /* weight matrices a layer and direction, of each kind */
-    int64_t reserve;                       /* u a layer and direction kept for backward */
+    int64_t gates;                         /* weight matrices per layer and direction and kind */
+    int64_t reserve;                       /* u per layer and direction kept for backward */
     int64_t small_forward, small_backward; /* the largest hidden size of PERSIST_SMALL */
     int64_t small_extra;                   /* u more in PERSIST_SMALL's plain plan */
 } cell;
@@ -125,7 +125,7 @@ static int64_t workspace(const pl_rnn *r, algorithm how, int64_t matrices, int64
 }
 
 /* Kept from forward to backward: gates and states of every layer, the outputs between layers, and
- * the dropout masks, one bit an element. With a projection (always half of hidden where measured)
+ * the dropout masks, one bit per element. With a projection (always half of hidden where measured)
  * the sum is exact, its division between hidden and projection is not known. */
 static int64_t reserve(const pl_rnn *r, int64_t size) {
     const cell *c = &cells[r->mode];
@@ -163,7 +163,7 @@ bool pl_workspace_rnn(const pl_rnn *r, int cc_major, int cc_minor, pl_rnn_memory
         int64_t in = i ? width * r->directions : r->input;
         matrices += r->directions * r->hidden * (gates * (in + width) + r->projection);
     }
-    /* cuDNN has two biases a gate, also where the module has none. */
+    /* cuDNN has two biases per gate, also where the module has none. */
     out->weights = matrices + 2 * gates * r->hidden * r->layers * r->directions;
     if (r->training) out->reserve = reserve(r, size);
     algorithm forward = chosen(r, true, cc_major, cc_minor);

@@ -1,4 +1,4 @@
-/* workspace_tree: which formula a convolution's workspace follows, as a decision tree a pass.
+/* workspace_tree: which formula a convolution's workspace follows, as a decision tree per pass.
  *
  * Written by tools/workspace/fit.py on 2026-11-15; do not edit. Command:
  *     python tools/workspace/fit.py --traces DIR --measured FILES --depth 20 --least 2

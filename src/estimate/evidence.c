@@ -2,7 +2,7 @@
  *
  * Sizes are shares of the simulated peak, or logarithms. Left out: peaks of further simulations,
  * with every workspace none, half or doubled, or drawn from its votes. They take twice to forty
- * times as long, and told little more (2026-11-15: a correction learnt with them had its 90th
+ * times as long, and added little (2026-11-15: a correction learnt with them had its 90th
  * percentile at 4.4 % in place of 4.8). */
 #include "estimate/evidence.h"
 

@@ -7,7 +7,7 @@
 
 /* The parts "low" and "high" answer log2(truth / simulated peak) from pl_evidence_names, the truth
  * being below the one in PL_HYBRID_OUTSIDE of jobs and above the other in as many. Each has in its
- * extra[] a margin a kind, to be taken off or added, and how many jobs it was found on. */
+ * extra[] one margin per kind, to be taken off or added, and how many jobs it was found on. */
 #define PL_HYBRID_OUTSIDE 0.015
 enum {
     PL_HYBRID_MARGIN = 0,               /* extra[PL_HYBRID_MARGIN + kind] */

@@ -1,9 +1,9 @@
 /* interval: see interval.h.
  *
  * Shares are read off the quantiles of (truth - peak) / peak over the jobs measured apart, on which
- * nothing was fitted (docs/accuracy.md; 2026-11-15, H200), a row a kind of evidence, so that about
- * 2.5 % of the truths or fewer lie outside on each side; the widest row that applies holds. Too few
- * of them ran with cudnn.benchmark (11): that row is from the ground truth's 43. */
+ * nothing was fitted (docs/accuracy.md; 2026-11-15, H200), one row per kind of evidence, so that
+ * about 2.5 % of the truths or fewer lie outside on each side; the widest row that applies holds.
+ * Too few of them ran with cudnn.benchmark (11): that row is from the ground truth's 43. */
 #include "estimate/interval.h"
 
 #include <stddef.h>

@@ -43,7 +43,7 @@ void pl_report_trains(pl_report *report, int64_t trainable);
 void pl_report_warn(pl_report *report, const char *text);
 bool pl_report_incomplete(const pl_report *report);
 
-/* Floating-point operations a second: as predicted, else those of a step over its time; NAN. */
+/* Floating-point operations per second: as predicted, else those of a step over its time; NAN. */
 double pl_report_flop_rate(const pl_report *report);
 
 #endif

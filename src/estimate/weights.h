@@ -1,4 +1,4 @@
-/* weights: what a learned estimator has learnt: parts of a model file, one a target. */
+/* weights: what a learned estimator has learnt: parts of a model file, one per target. */
 #ifndef PL_ESTIMATE_WEIGHTS_H
 #define PL_ESTIMATE_WEIGHTS_H
 

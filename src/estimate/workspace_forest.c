@@ -113,14 +113,14 @@ pl_conv *pl_workspace_chooser_convs(const pl_workspace_chooser *c, size_t *count
 }
 
 /* Votes on what a pass takes. */
-typedef struct ballot {
+typedef struct votes {
     int64_t bytes[PL_CONV_FORMULAS];
     double shares[PL_CONV_FORMULAS]; /* their sum is 1 */
     int count;
-} ballot;
+} votes;
 
 /* false: the part votes for nothing. */
-static bool vote(ballot *b, pl_workspace_chooser *chooser, const pl_trained *part,
+static bool vote(votes *b, pl_workspace_chooser *chooser, const pl_trained *part,
                  const pl_conv_choices *c) {
     enum { LEAST_PER_MILLE = 2 }; /* votes below are the forest's floor against log of 0 */
     const pl_trees *trees = &((const pl_forest *)part->learned)->trees;
@@ -141,8 +141,8 @@ static bool vote(ballot *b, pl_workspace_chooser *chooser, const pl_trained *par
     return b->count > 0;
 }
 
-/* The place in the ballot of what costs least. */
-static int elect(const ballot *b, const pl_workspace_costs *costs, double tensors) {
+/* Which of those voted for costs least. */
+static int cheapest(const votes *b, const pl_workspace_costs *costs, double tensors) {
     int best = 0;
     double least = INFINITY;
     for (int k = 0; k < b->count; k++) {
@@ -171,11 +171,10 @@ static int64_t whole(double bytes) {
     return bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
 }
 
-/* By the forest. */
-static int64_t elected(pl_workspace_chooser *chooser, const pl_conv_choices *c) {
-    ballot b;
+static int64_t by_forest(pl_workspace_chooser *chooser, const pl_conv_choices *c) {
+    votes b;
     if (!vote(&b, chooser, chooser->parts[c->pass], c)) return 0;
-    int best = elect(&b, &pl_workspace_questions[c->pass].answering, (double)c->tensors);
+    int best = cheapest(&b, &pl_workspace_questions[c->pass].answering, (double)c->tensors);
     int64_t bytes = b.bytes[best], high = bytes;
     double agree = 0, doubt = 0;
     for (int k = 0; k < b.count; k++) {
@@ -191,8 +190,8 @@ static int64_t elected(pl_workspace_chooser *chooser, const pl_conv_choices *c) 
 }
 
 /* By workspace.h's trees. */
-static int64_t given(pl_workspace_chooser *chooser, const pl_conv_choices *c, const pl_conv *conv,
-                     pl_conv_pass pass, int major, int minor) {
+static int64_t by_tree(pl_workspace_chooser *chooser, const pl_conv_choices *c, const pl_conv *conv,
+                       pl_conv_pass pass, int major, int minor) {
     double share;
     int64_t bytes = pl_workspace_conv(conv, pass, major, minor, &share);
     double doubt = share * ((double)c->tensors + PL_WORKSPACE_MIB);
@@ -202,12 +201,12 @@ static int64_t given(pl_workspace_chooser *chooser, const pl_conv_choices *c, co
 
 /* The largest tried, by the forest or the tree, whichever has more. */
 static int64_t most_tried(pl_workspace_chooser *chooser, const pl_conv_choices *c, int64_t tree) {
-    ballot b;
+    votes b;
     int question = PL_CONV_PASSES + (int)c->pass;
     if (!chooser->parts[question]) return tree;
     if (!vote(&b, chooser, chooser->parts[question], c)) return tree;
     int64_t bytes =
-        b.bytes[elect(&b, &pl_workspace_questions[question].answering, (double)c->tensors)];
+        b.bytes[cheapest(&b, &pl_workspace_questions[question].answering, (double)c->tensors)];
     return bytes > tree ? bytes : tree;
 }
 
@@ -220,7 +219,8 @@ static int64_t work_out(pl_workspace_chooser *chooser, const pl_conv *conv, pl_c
         return sound ? most_tried(chooser, &c, tree) : tree;
     }
     if (!sound) return pl_workspace_conv(conv, pass, major, minor, NULL);
-    return chooser->parts[0] ? elected(chooser, &c) : given(chooser, &c, conv, pass, major, minor);
+    return chooser->parts[0] ? by_forest(chooser, &c)
+                             : by_tree(chooser, &c, conv, pass, major, minor);
 }
 
 /* ---- each once ---- */

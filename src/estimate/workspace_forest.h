@@ -31,7 +31,8 @@ void pl_workspace_chooser_serve(pl_workspace_chooser *chooser, pl_tape_device *d
 /* PL_OK, or why an answer could not be given: then what the tape made of it is of no use. */
 pl_status pl_workspace_chooser_status(const pl_workspace_chooser *chooser, pl_error *err);
 const pl_workspace_tally *pl_workspace_chooser_tally(const pl_workspace_chooser *chooser);
-/* The convolutions that were asked about, malloc'ed, in no order, once a pass; NULL: out of memory.
+/* The convolutions that were asked about, malloc'ed, in no order, once per pass; NULL: out of
+ * memory.
  */
 pl_conv *pl_workspace_chooser_convs(const pl_workspace_chooser *chooser, size_t *count);
 

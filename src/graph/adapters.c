@@ -80,7 +80,7 @@ static int32_t add_adapter(changer *c, const pl_linear_layer *l, const char *end
     return id;
 }
 
-/* A packed weight: two numbers a byte, [ceil(n / 2), 1]. */
+/* A packed weight: two numbers per byte, [ceil(n / 2), 1]. */
 static void pack(changer *c, pl_tensor *t) {
     int64_t n = pl_tensor_elements(t);
     int64_t *room = pl_arena_array(c->arena, 4, sizeof *room);
@@ -393,7 +393,7 @@ static int32_t *mapped(changer *c, const int32_t *old, int32_t count) {
     return list;
 }
 
-/* At most six tensors, six nodes and four modules a layer more than there were. */
+/* At most six tensors, six nodes and four modules more per layer than there were. */
 static bool make_room(changer *c) {
     const pl_graph *g = c->from;
     size_t calls = (size_t)c->layer_count;

@@ -1,7 +1,7 @@
 /* aten: PyTorch's operators, appended to a graph in the making with the sizes and types of their
  * results.
  *
- * A function an operator, or one for many that share a shape rule, with the target given. Rules:
+ * One function per operator, or one for many that share a shape rule, with the target given. Rules:
  * aten/src/ATen/native (2.11). Sizes that do not go together make the builder fail with the
  * operator's name. PL_NONE stands for an absent tensor. Dimensions count from the end where
  * negative.
@@ -37,8 +37,8 @@ int32_t pl_aten_bmm(pl_builder *b, int32_t x, int32_t y);
 int32_t pl_aten_addmm(pl_builder *b, int32_t bias, int32_t x, int32_t y);
 int32_t pl_aten_baddbmm(pl_builder *b, int32_t self, int32_t x, int32_t y, double beta,
                         double alpha);
-/* stride .. dilation: one number a spatial dimension; dims 1 to 3: aten.conv1d.default, ... weight
- * [out, in / groups, k...]. */
+/* stride .. dilation: one number per spatial dimension; dims 1 to 3: aten.conv1d.default, ...
+ * weight [out, in / groups, k...]. */
 int32_t pl_aten_conv(pl_builder *b, int dims, int32_t x, int32_t weight, int32_t bias,
                      const int64_t *stride, const int64_t *padding, const int64_t *dilation,
                      int64_t groups);

@@ -11,7 +11,8 @@
  *     pl_module_leave(b);
  *
  * The first failure sticks (a bad size, memory gone): later calls do nothing and give PL_NONE,
- * which every function takes, and pl_builder_finish tells. graph/aten.h has the operators. */
+ * which every function takes, and pl_builder_finish reports the failure. graph/aten.h has the
+ * operators. */
 #ifndef PL_GRAPH_BUILD_H
 #define PL_GRAPH_BUILD_H
 

@@ -10,7 +10,7 @@
 #include "graph/expr.h"
 
 static const struct dtype {
-    uint8_t size; /* bytes an element; 0: no such type */
+    uint8_t size; /* bytes per element; 0: no such type */
     bool is_float;
 } dtypes[PL_DT_COUNT] = {
     [PL_DT_UNKNOWN] = {0, false},   [PL_DT_U8] = {1, false},    [PL_DT_I8] = {1, false},

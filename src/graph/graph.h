@@ -36,7 +36,7 @@ typedef enum pl_dtype {
     PL_DT_COUNT = 64
 } pl_dtype;
 
-int pl_dtype_size(pl_dtype dtype);      /* bytes an element; 0: unknown */
+int pl_dtype_size(pl_dtype dtype);      /* bytes per element; 0: unknown */
 bool pl_dtype_is_float(pl_dtype dtype); /* floating point or complex: can need a gradient */
 bool pl_dtype_is_half(pl_dtype dtype);  /* float16 or bfloat16 */
 

@@ -1,7 +1,7 @@
 /* recipe: a model that is known by its layers and so can be built for any batch and sequence.
  *
  * An importer that reads a description (config.json, a layer spec, ONNX) makes one; a graph is
- * built for each question. Building costs microseconds a layer, and what depends on a size (a
+ * built for each question. Building costs microseconds per layer, and what depends on a size (a
  * window shorter than the sequence, a batch of one) comes out as PyTorch would do it. */
 #ifndef PL_GRAPH_RECIPE_H
 #define PL_GRAPH_RECIPE_H

@@ -9,7 +9,7 @@
 /* A leaf module, in forward order. */
 typedef struct pl_summary_layer {
     const char *type;    /* its class: "Conv2d" */
-    int64_t activations; /* elements of its output, a sample */
+    int64_t activations; /* elements of its output, per sample */
     int64_t parameters;
 } pl_summary_layer;
 
@@ -20,7 +20,7 @@ typedef struct pl_summary {
     size_t layer_count;
     int64_t batch;                 /* PL_UNKNOWN: the text has -1 */
     int64_t parameters, trainable; /* as its totals say, or summed up */
-    int64_t input_elements;        /* a sample; PL_UNKNOWN where the text does not say */
+    int64_t input_elements;        /* per sample; PL_UNKNOWN where the text does not say */
 } pl_summary;
 
 void pl_summary_close(pl_summary **summary); /* takes NULL and a pointer to NULL */

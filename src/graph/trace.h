@@ -5,9 +5,9 @@
  * first operator that gives them back. What kernels allocate for themselves is not in it; tape adds
  * it (src/tape/replay.h).
  *
- * Everything lives in the trace's arena. `graph` holds names only: a node an operator (its target
- * and module, no arguments), the modules, a tensor for each parameter and buffer; so that a tape's
- * blocks refer to it as those of other tapes refer to theirs. */
+ * Everything lives in the trace's arena. `graph` holds names only: one node per operator (its
+ * target and module, no arguments), the modules, a tensor for each parameter and buffer; so that a
+ * tape's blocks refer to it as those of other tapes refer to theirs. */
 #ifndef PL_GRAPH_TRACE_H
 #define PL_GRAPH_TRACE_H
 
@@ -44,7 +44,7 @@ typedef struct pl_trace_mark {
 /* A module without children, in the order of the first forward pass. */
 typedef struct pl_trace_layer {
     const char *type;   /* "Linear" */
-    int64_t outputs;    /* elements of its output a sample */
+    int64_t outputs;    /* elements of its output per sample */
     int64_t parameters; /* its own */
 } pl_trace_layer;
 

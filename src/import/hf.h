@@ -1,5 +1,5 @@
 /* hf: Hugging Face's config.json as a recipe. hf.c reads the file and knows the heads and losses;
- * families/ has the models, a page each; hf_layers.c what they share. */
+ * families/ builds the models; hf_layers.c what they share. */
 #ifndef PL_IMPORT_HF_H
 #define PL_IMPORT_HF_H
 
@@ -70,7 +70,7 @@ const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const ch
 #define PL_HF_EXPERTS "num_local_experts|num_experts|moe_num_experts"
 #define PL_HF_CHOSEN  "num_experts_per_tok|moe_topk|moe_k"
 
-/* A family: a page in families/. */
+/* A family: a row of a file in families/. */
 struct pl_hf_family {
     const char *model_type; /* "llama" */
     uint32_t tasks;         /* 1 << PL_TASK_CAUSAL | ..: what it can be asked for */

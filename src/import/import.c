@@ -1,4 +1,4 @@
-/* import: see import.h. A zip archive is a .pt2; of a JSON object the top-level keys tell, by the
+/* import: see import.h. A zip archive is a .pt2; of a JSON object the top-level keys decide, by the
  * table below; the rest is asked of the readers one by one. Left out: endings of names, which say
  * nothing. */
 #include "import/import.h"

@@ -278,7 +278,7 @@ static bool skip_scalar(pl_json *json) {
 
 bool pl_json_skip(pl_json *json) {
     if (json->failure) return false;
-    uint64_t is_object[PL_JSON_MAX_DEPTH / 64]; /* one bit a container entered here */
+    uint64_t is_object[PL_JSON_MAX_DEPTH / 64]; /* one bit per container entered here */
     int base = json->depth;
     for (;;) {
         /* a value is due */

@@ -15,7 +15,7 @@ enum { ASSUMED_BATCH = 1, ASSUMED_SEQ = 128 };
 
 /* ModelProto: ir_version 1 varint, texts 2, 3, 4, 6, model_version 5 varint, graph 7, opset_import
  * 8, metadata_props 14, training_info 20, functions 25, configuration 26. The graph may be cut
- * short: reading it will tell. */
+ * short: reading it will show. */
 bool pl_onnx_is(const void *bytes, size_t size) {
     static const uint8_t types[] = {9, 0, 2, 2, 2, 0, 2, 2, 2};
     pl_wire w = pl_wire_of(bytes, size);

@@ -1,8 +1,9 @@
 /* onnx_emit: ONNX operators as the operators of PyTorch that they were exported from.
  *
- * A row an operator; the functions that the rows name are in files by family (onnx_emit.h). Nodes
- * whose results are known numbers leave nothing. What has no row is kept under its own name, with
- * the sizes that the file declares: the tape has a safe rule for operators that it does not know.
+ * One row per operator; the functions that the rows name are in files by family (onnx_emit.h).
+ * Nodes whose results are known numbers leave nothing. What has no row is kept under its own name,
+ * with the sizes that the file declares: the tape has a safe rule for operators that it does not
+ * know.
  *
  * Sources: torch/onnx/_internal/torchscript_exporter/symbolic_opset*.py (PyTorch 2.11). */
 #include "import/onnx_emit.h"

@@ -1,6 +1,6 @@
 /* onnx_emit: a node on its way to an operator of PyTorch, and the functions that take it there.
  *
- * One function a kind of operator, in files by family: pointwise, layers, views. onnx_emit.c has
+ * One function per kind of operator, in files by family: pointwise, layers, views. onnx_emit.c has
  * the table that says which function makes which of ONNX's operators. */
 #ifndef PL_IMPORT_ONNX_EMIT_H
 #define PL_IMPORT_ONNX_EMIT_H

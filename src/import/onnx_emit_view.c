@@ -2,7 +2,7 @@
  * padding, resizing, constants of a size.
  *
  * Whether a Reshape is a view or a copy is left to the operator of PyTorch. Which operator a Gather
- * came from is told by its operands (of a matrix of weights: an embedding).
+ * came from follows from its operands (of a matrix of weights: an embedding).
  *
  * Sources: torch/onnx/_internal/torchscript_exporter/symbolic_opset*.py (PyTorch 2.11). */
 #include "import/onnx_emit.h"

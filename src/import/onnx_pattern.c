@@ -4,7 +4,7 @@
  * take many apart; what they make of each is written in
  * torch/onnx/_internal/torchscript_exporter/symbolic_opset*.py (2.11) and is looked for here: a
  * linear layer (Transpose, MatMul, Add), gelu, silu, rsqrt, bernoulli, layer norm before opset 17,
- * group norm, and scaled_dot_product_attention, which is told from attention written out in Python
+ * group norm, and scaled_dot_product_attention, which differs from attention written out in Python
  * by the square root of the scale on both queries and keys. What belongs together becomes one step,
  * at its last node.
  *

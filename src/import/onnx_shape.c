@@ -1,9 +1,9 @@
 /* onnx_shape: types and sizes of an ONNX node's results.
  *
  * Rules: the operators' pages of ONNX 1.23 (onnx.ai/onnx/operators), opsets 9 to 23 where
- * torch.onnx writes them. A row an operator; the rules are here where a result is like an operand,
- * else in files by family (onnx_shape.h). What a rule cannot say is taken from the file's own
- * declaration where it has numbers, or names of dimensions that are known.
+ * torch.onnx writes them. One row per operator; the rules are here where a result is like an
+ * operand, else in files by family (onnx_shape.h). What a rule cannot say is taken from the file's
+ * own declaration where it has numbers, or names of dimensions that are known.
  *
  * Left out: If, Loop, Scan and what depends on data (NonZero, Unique, Compress). */
 #include "import/onnx_shape.h"

@@ -1,6 +1,6 @@
 /* onnx_shape: the rules that give an ONNX node's results their types and sizes.
  *
- * One function a rule, in files by family: layers, views; onnx_shape.c has the table that says
+ * One function per rule, in files by family: layers, views; onnx_shape.c has the table that says
  * which rule is whose, and the rules for results that are like an operand. A rule that cannot say
  * leaves the output's dims at -1. */
 #ifndef PL_IMPORT_ONNX_SHAPE_H

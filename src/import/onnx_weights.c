@@ -383,7 +383,7 @@ static void add_count(list *l, namer *n, int32_t node) {
     add_made(l, n, node, module, "num_batches_tracked", PL_ROLE_BUFFER, PL_DT_I64, 0, 0, 0);
 }
 
-/* nn.LSTM's weights, which ONNX has in one piece a direction: W [ways, gates * hidden, in], R
+/* nn.LSTM's weights, which ONNX has in one piece per direction: W [ways, gates * hidden, in], R
  * [ways, gates * hidden, hidden], B [ways, 2 * gates * hidden]. */
 static void add_recurrent(list *l, namer *n, int32_t node) {
     const onnx_graph *g = n->g;

@@ -272,7 +272,7 @@ static bool read_metadata(reader *r, node_text *n) {
     return !r->json.failure;
 }
 
-/* Operands of a wrapper as tensor ids, one an argument (lists: one an element), in the scratch
+/* Operands of a wrapper as tensor ids, one per argument (lists: one per element), in the scratch
  * arena. */
 static bool gather_operands(reader *r, const pl_arg *args, size_t count, inlined *in) {
     size_t total = 0;

@@ -94,7 +94,7 @@ static bool same_shape(const pl_tensor *a, const pl_tensor *b) {
            !memcmp(a->sizes, b->sizes, a->dims * sizeof *a->sizes);
 }
 
-/* Whether parameter `id`, used in a module whose path it does not bear, stands there for the
+/* Whether parameter `id`, used in a module whose path it does not have, stands there for the
  * module's own. */
 static void tie(reader *r, int32_t id, const pl_module *m) {
     const pl_tensor *t = &r->tensors[id];

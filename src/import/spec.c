@@ -1,4 +1,4 @@
-/* spec: see spec.h. What a spec is told apart by, how its keys are read, and the recipe over it;
+/* spec: see spec.h. What a spec is recognised by, how its keys are read, and the recipe over it;
  * the models are in spec_family.c and spec_list.c, their layers in spec_nn.c.
  *
  * Left out: training settings other than batch, sequence and loss, which are the command's. */

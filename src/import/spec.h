@@ -9,7 +9,7 @@
 #include "import/reading.h"
 
 /* reading: NULL for the usual. Built once for the batch and sequence of the file, so that whatever
- * is wrong with it is told here, with its line. On failure *out is NULL. */
+ * is wrong with it is reported here, with its line. On failure *out is NULL. */
 pl_status pl_import_spec(pl_recipe **out, const char *bytes, size_t size, const char *name,
                          const pl_reading *reading, pl_error *err);
 

@@ -4,7 +4,7 @@
  * key is the layer (`{conv: 64, kernel: 3}`, `lstm: {hidden: 512}`). Sizes of inputs are inferred;
  * defaults are torch.nn's, where it has any. Modules are named as nn.Sequential names them.
  *
- * Left out: graphs with more than one road but for residual; weights shared between layers. */
+ * Left out: graphs with more than one path but for residual; weights shared between layers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static int edges_of(const pl_sketch *s, pl_spec_value v) {
 
 /* ---- settings ---- */
 
-/* A number an edge: `kernel: 3` or `kernel: [3, 5]`; absent: otherwise. */
+/* A number per edge: `kernel: 3` or `kernel: [3, 5]`; absent: otherwise. */
 static void per_edge(pl_sketch *s, const pl_yaml *args, const char *key, int edges, int64_t least,
                      const int64_t *otherwise, int64_t out[3]) {
     const pl_yaml *m = pl_yaml_get(args, key);
@@ -65,7 +65,7 @@ static void per_edge(pl_sketch *s, const pl_yaml *args, const char *key, int edg
 static const int64_t none[] = {0, 0, 0}, ones[] = {1, 1, 1}, twos[] = {2, 2, 2},
                      threes[] = {3, 3, 3};
 
-/* padding: a number an edge, or `same`. */
+/* padding: a number per edge, or `same`. */
 static void read_padding(pl_sketch *s, const pl_yaml *args, int edges, pl_nn_window *w) {
     const pl_yaml *m = pl_yaml_get(args, "padding");
     if (!m || !m->text || strcmp(m->text, "same") != 0) {

@@ -25,7 +25,7 @@ typedef struct pl_sketch {
     char note[160];    /* behind an operator's failure: what the layer got; "" */
 } pl_sketch;
 
-/* The index of a word in a list parted by spaces, -1: not there. */
+/* The index of a word in a list separated by spaces, -1: not there. */
 int pl_spec_index(const char *words, const char *word);
 /* The word of such a list that somebody may have meant; *length 0: none. */
 const char *pl_spec_nearest(const char *words, const char *word, size_t *length);
@@ -33,7 +33,7 @@ const char *pl_spec_nearest(const char *words, const char *word, size_t *length)
 /* Fails with the node's line; the first failure holds. */
 void pl_spec_fail(pl_sketch *s, const pl_yaml *node, const char *format, ...) PL_PRINTF(3, 4);
 
-/* Every key of map must be one of `known`, parted by spaces; others are refused with the nearest
+/* Every key of map must be one of `known`, separated by spaces; others are refused with the nearest
  * known one. */
 void pl_spec_keys(pl_sketch *s, const pl_yaml *map, const char *what, const char *known);
 
@@ -46,7 +46,7 @@ int64_t pl_spec_need(pl_sketch *s, const pl_yaml *map, const char *key, const ch
 double pl_spec_share(pl_sketch *s, const pl_yaml *map, const char *key,
                      double otherwise); /* 0 to 1 */
 bool pl_spec_bool(pl_sketch *s, const pl_yaml *map, const char *key, bool otherwise);
-/* One of `words`, parted by spaces: its index. */
+/* One of `words`, separated by spaces: its index. */
 int pl_spec_word(pl_sketch *s, const pl_yaml *map, const char *key, const char *words,
                  int otherwise);
 /* A scalar's whole number; what: for the message. Between least and PL_SPEC_MAX_SIZE. */
@@ -80,8 +80,8 @@ int32_t pl_nn_dropout(pl_builder *b, const char *name, int32_t x, double p);
 int32_t pl_nn_dropout_channels(pl_builder *b, const char *name, int dims, int32_t x, double p);
 int32_t pl_nn_embedding(pl_builder *b, const char *name, int32_t x, int64_t rows, int64_t width);
 int32_t pl_nn_flatten(pl_builder *b, const char *name, int32_t x);
-/* Activations without parameters and PReLU, by the names of pl_nn_activations (parted by spaces);
- * inplace where the class has it. */
+/* Activations without parameters and PReLU, by the names of pl_nn_activations (separated by
+ * spaces); inplace where the class has it. */
 extern const char pl_nn_activations[];
 int32_t pl_nn_activation(pl_builder *b, const char *name, int act, bool inplace, int32_t x);
 /* cell: 0 lstm, 1 gru, 2 rnn (tanh); batch first; the output of all steps. */
@@ -101,7 +101,7 @@ int32_t pl_nn_encoder_layer(pl_builder *b, const char *name, int32_t x, const pl
 
 /* ---- spec_family.c, spec_list.c ---- */
 
-/* Their names, parted by spaces. */
+/* Their names, separated by spaces. */
 extern const char pl_spec_families[];
 /* Builds the model; root: the whole file. Returns its output. */
 int32_t pl_spec_family(pl_sketch *s, const pl_yaml *root, int family);

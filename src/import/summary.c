@@ -1,11 +1,11 @@
 /* summary: see import/summary.h. Both tables have a heading with "Layer (type", "Output Shape" and
- * "Param #", a row a module, and totals.
+ * "Param #", a row per module, and totals.
  *
  *             Conv2d-1         [-1, 64, 32, 32]           9,408     torchsummary 1.5.1
  *     ├─Conv2d: 1-1            [8, 64, 32, 32]            9,408     torchinfo 1.8.0, a tree
  *
- * Layers are the leaf modules, as measured jobs list them. torchinfo's tree tells them: a row that
- * none below it is indented further. torchsummary lists blocks as well, behind their parts: a row
+ * Layers are the leaf modules, as measured jobs list them. torchinfo's tree shows them: rows whose
+ * next row is not indented further. torchsummary lists blocks as well, behind their parts: a row
  * without parameters, of a class that torch.nn does not have, is taken for one and left out.
  * Columns are found by the heading, so torchinfo's col_names and row_settings may be any.
  *

@@ -203,7 +203,7 @@ static bool parameter(reader *r) {
     return true;
 }
 
-/* [type, output elements a sample, parameters] */
+/* [type, output elements per sample, parameters] */
 static bool layer(reader *r) {
     pl_trace *t = r->trace;
     pl_trace_layer l;

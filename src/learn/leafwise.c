@@ -40,8 +40,8 @@ static pl_status predict_leafwise(const pl_learned *learned, const pl_samples *s
     return PL_OK;
 }
 
-/* u32 classes (0: a regression), f32 a score to start from, then the trees (tree.h): one a score
- * and round. */
+/* u32 classes (0: a regression), one f32 per score to start from, then the trees (tree.h): one per
+ * score and round. */
 static void save_leafwise(const pl_learned *learned, pl_writer *writer) {
     const pl_leafwise *model = (const pl_leafwise *)learned;
     pl_write_u32(writer, (uint32_t)model->classes);

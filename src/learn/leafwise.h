@@ -9,7 +9,7 @@
 typedef struct pl_leafwise {
     pl_learned learned;
     size_t classes;
-    size_t scores; /* trees a round: 1, or a class each from three classes on */
+    size_t scores; /* trees per round: 1, or one per class from three classes on */
     float *base;   /* [scores] */
     pl_trees trees;
 } pl_leafwise;

@@ -28,7 +28,7 @@ typedef struct pl_learn_settings {
 /* What was learnt. Every learner's own struct begins with this one. */
 typedef struct pl_learned {
     const struct pl_learner *learner;
-    size_t outputs; /* numbers a prediction: 1, or class_count (logits) */
+    size_t outputs; /* numbers per prediction: 1, or class_count (logits) */
 } pl_learned;
 
 typedef struct pl_learner {

@@ -1,4 +1,4 @@
-/* samples: what is learnt from. Numbers a sample, and for some learners a sequence of steps. */
+/* samples: what is learnt from. Numbers per sample, and for some learners a sequence of steps. */
 #ifndef PL_LEARN_SAMPLES_H
 #define PL_LEARN_SAMPLES_H
 

@@ -3,9 +3,10 @@
  * line ends that a transfer as text would change.
  *
  * Nothing in it depends on when or where it was written: the same training gives the same bytes.
- * The checksum tells damage, not malice; everything behind it is checked again. What is read stays
- * where it is: texts, classes and trees are pointers into the bytes (a big-endian machine copies
- * what is wider than a byte). Left out: reading version 1, which was another order of the same. */
+ * The checksum detects damage, not malice; everything behind it is checked again. What is read
+ * stays where it is: texts, classes and trees are pointers into the bytes (a big-endian machine
+ * copies what is wider than a byte). Left out: reading version 1, which was another order of the
+ * same. */
 #include "core/file.h"
 #include "core/utf8.h"
 #include "learn/trained.h"
@@ -24,7 +25,7 @@
  * a part and the learner's own bytes begin at a multiple of ALIGN. */
 enum { MAGIC = 8, VERSION = 2, HEADER = 16, SIZE = 8, HEAD = 176, ALIGN = 16 };
 enum { LEARNER_NAME_MOST = 64, EXTRA = sizeof((pl_trained *)0)->extra / sizeof(double) };
-/* The places within the head that are known when what they tell of is written. */
+/* The places within the head that are known when what they point to is written. */
 enum { TEXTS_AT = 120, TEXTS = 6, ARRAYS_AT = 144, ARRAYS = 4 };
 static const unsigned char magic[MAGIC] = {0x95, 'P', 'L', 'M', '\r', '\n', 0x1a, '\n'};
 static const size_t file_most = (size_t)1 << 30; /* bytes */

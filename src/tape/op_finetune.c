@@ -86,7 +86,7 @@ pl_value *pl_quantized_new(pl_eager *e, const pl_tensor *tensor) {
     e->nested_codes = true;
     pl_block_new(e, pl_div_up(blocks, NESTED_BLOCK) * 4);
     pl_block_new(e, blocks);
-    pl_block_new(e, NESTED_CODES * 4); /* a copy each weight */
+    pl_block_new(e, NESTED_CODES * 4); /* one copy per weight */
     pl_drop(e, rest);
     pl_drop(e, absmax);
     pl_drop(e, w);

@@ -190,7 +190,7 @@ void pl_run_loss(pl_eager *e, const pl_node *node, const pl_operator *op) {
     drop_all(e, 2, in);
 }
 
-/* multi_margin_loss and multilabel_margin_loss: a number a sample, summed; backward makes the
+/* multi_margin_loss and multilabel_margin_loss: a number per sample, summed; backward makes the
  * input's gradient. */
 void pl_run_margin_loss(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *in[2];
@@ -351,7 +351,7 @@ static pl_value *triplet(pl_eager *e, pl_value **in, locals *l) {
     return one(e, "ClampMinBackward0", "a:smn", gap);
 }
 
-/* cos = sum(a b) / sqrt((sum(a a) + eps) (sum(b b) + eps)); then as hinge, a number a sample. */
+/* cos = sum(a b) / sqrt((sum(a a) + eps) (sum(b b) + eps)); then as hinge, a number per sample. */
 static pl_value *cosine(pl_eager *e, pl_value **in, locals *l) {
     (void)l;
     int dim = in[0]->dims - 1;

@@ -3,7 +3,7 @@
  * Rules: aten/src/ATen/native/{Linear,LinearAlgebra}.cpp, native/cuda/Blas.cpp, derivatives.yaml
  * and FunctionsManual.cpp (2.11). Gradients are computed in the alphabetical order of the
  * arguments' names: mm makes mat2's before self's, addmm mat1's, mat2's, then the engine sums the
- * bias's. cuBLAS takes one workspace a thread after the first output is allocated; addmm with a
+ * bias's. cuBLAS takes one workspace per thread after the first output is allocated; addmm with a
  * bias goes through cublasLt, which takes another. */
 #include "tape/operator.h"
 
@@ -585,9 +585,9 @@ void pl_run_einsum(pl_eager *e, const pl_node *node, const pl_operator *op) {
 /* ---- products of groups of rows ---- */
 
 /* [tokens, k] by [groups, k, n], the tokens split among the groups: in bfloat16 on compute
- * capability 9.0 and later one kernel behind one that finds the operands' places; else a product a
- * group, whose ends the host asks for (native/cuda/GroupedBlas.cpp). FlopCounterMode does not know
- * it. */
+ * capability 9.0 and later one kernel behind one that finds the operands' places; else a product
+ * per group, whose ends the host asks for (native/cuda/GroupedBlas.cpp). FlopCounterMode does not
+ * know it. */
 static void note_groups(pl_eager *e, pl_pass pass, const pl_value *tokens,
                         const pl_value *weights) {
     if (tokens->dims < 1 || weights->dims < 2) return;

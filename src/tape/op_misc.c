@@ -59,7 +59,8 @@ void pl_run_make(pl_eager *e, const pl_node *node, const pl_operator *op) {
 }
 
 /* Any number of tensor arguments, lists too: each output new, each argument kept, a gradient each,
- * right for stacks of products. What has no row gets one scratch tensor more a gradient (fn->rule).
+ * right for stacks of products. What has no row gets one more scratch tensor per gradient
+ * (fn->rule).
  */
 static void many_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     (void)grads;
@@ -189,8 +190,8 @@ void pl_run_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_set_output(e, node, 0, result);
 }
 
-/* Dropout2d and stochastic depth: noise a channel [N, C, 1, ..], multiplied in; the alpha form adds
- * another tensor made of the noise (a 't' in the row). Backward of the product. */
+/* Dropout2d and stochastic depth: noise per channel [N, C, 1, ..], multiplied in; the alpha form
+ * adds another tensor made of the noise (a 't' in the row). Backward of the product. */
 void pl_run_feature_dropout(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *x = pl_arg_at(e, node, 0);
     if (!x) return;
@@ -505,7 +506,7 @@ void pl_run_views(pl_eager *e, const pl_node *node, const pl_operator *op) {
     }
 }
 
-/* clamp_backward: where(inside, grad, 0), the 0 a tensor, inside one comparison a bound. Bounds
+/* clamp_backward: where(inside, grad, 0), the 0 a tensor, inside one comparison per bound. Bounds
  * that are tensors have gradients of their own: by the row. In place the input is cloned. */
 void pl_run_clamp(pl_eager *e, const pl_node *node, const pl_operator *op) {
     int bounds = 0;

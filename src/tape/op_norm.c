@@ -32,7 +32,7 @@ static bool channels_fastest(const pl_value *x) {
     return x->dims >= 2 && x->strides[1] == 1 && x->sizes[1] > 1;
 }
 
-/* Partial sums of `values` numbers a channel, and the blocks' semaphores. */
+/* Partial sums of `values` numbers per channel, and the blocks' semaphores. */
 void pl_norm_stage(pl_eager *e, const pl_value *x, int values) {
     int64_t channels = x->sizes[1], blocks = staged_blocks(x->elements / channels, channels);
     if (!channels_fastest(x) || blocks <= 1) return;
@@ -333,7 +333,7 @@ void pl_run_rms_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
 
 /* ---- group norm ---- */
 
-/* Saved: input, mean, rstd, weight. Scratch: sums a channel and a sample (two), and two a group. */
+/* Saved: input, mean, rstd, weight. Scratch: two sums per channel and sample, and two per group. */
 static void group_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     pl_value *input = fn->saved[0];
     int64_t channels = input->sizes[1], samples = input->sizes[0];
@@ -347,7 +347,7 @@ static void group_norm_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_val
              *c3 = pl_new_flat(e, PL_DT_F32, fn->saved[1]->elements);
     pl_value *c1 = fn->saved_count > 3 ? pl_new_flat(e, PL_DT_F32, samples * channels)
                                        : NULL; /* with a weight */
-    /* sums a channel, their shares by group, the input's gradient; the weights' from the sums */
+    /* sums per channel, their shares by group, the input's gradient; the weights' from the sums */
     double both = pl_work_bytes(grads[0]) + pl_work_bytes(input);
     int64_t groups = fn->saved[1]->elements;
     note_norm(e, PL_PASS_BACKWARD, c1 ? 4 : 3, out[0] ? 2 * both : both, groups,
@@ -376,7 +376,7 @@ void pl_run_group_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     pl_value *result = pl_new_like(e, x, (pl_dtype)x->dtype);
     pl_value *mean = pl_new_flat(e, (pl_dtype)x->dtype, groups),
              *rstd = pl_new_flat(e, (pl_dtype)x->dtype, groups);
-    bool scaled = weight || bias; /* a scale and a shift a channel and a sample */
+    bool scaled = weight || bias; /* a scale and a shift per channel and sample */
     pl_value *scale = scaled ? pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]) : NULL,
              *shift = scaled ? pl_new_flat(e, PL_DT_F32, x->sizes[0] * x->sizes[1]) : NULL;
     note_norm(e, PL_PASS_FORWARD, scaled ? 3 : 2, 2 * pl_work_bytes(x), groups,

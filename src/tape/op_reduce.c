@@ -54,7 +54,7 @@ static void mean_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
     pl_work_pointwise(e, PL_PASS_BACKWARD, grads[0], NULL, out[0]);
 }
 
-/* Tells fn (may be NULL) over which dimensions it reduced to its result. */
+/* Notes in fn (may be NULL) over which dimensions it reduced to its result. */
 static void note_reduced(pl_eager *e, pl_fn *fn, uint32_t reduced, pl_value *result) {
     if (!fn) return;
     if (pl_fn_numbers(e, fn, 1)) fn->numbers[0] = reduced;

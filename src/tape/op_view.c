@@ -107,7 +107,7 @@ pl_value *pl_transpose(pl_eager *e, pl_value *value, int a, int b) {
     return pl_permute(e, value, order);
 }
 
-/* transpose, t, permute, movedim, swapaxes: which, the arguments tell. */
+/* transpose, t, permute, movedim, swapaxes: the arguments say which. */
 void pl_run_permute(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_value *in = pl_arg_at(e, node, 0);
     if (!in) return;

@@ -21,8 +21,8 @@
  *               S     makes the state, in the first step
  *          F M  the loops of Adafactor and Muon, below
  *   work   the kernels of a step: tensors like the parameter that each reads and writes, then how
- *          many lists go together in one foreach kernel, or * for a kernel a parameter; l behind
- *          it: with a number a parameter; s alone: a foreach kernel over the step counters */
+ *          many lists go together in one foreach kernel, or * for a kernel per parameter; l behind
+ *          it: with a number per parameter; s alone: a foreach kernel over the step counters */
 #include "tape/optimizer.h"
 
 #include <string.h>
@@ -220,8 +220,9 @@ static void note_norm(pl_eager *e, const pl_value *p) {
     pl_work_waits(e);
 }
 
-/* _adafactor.py, for one parameter: its norm; the mean squares (norm, square_, div_, lerp_ a side),
- * their product over the rows' mean; clamp_, rsqrt_, times the gradient; the update's norm; add_.
+/* _adafactor.py, for one parameter: its norm; the mean squares (norm, square_, div_, lerp_ per
+ * side), their product over the rows' mean; clamp_, rsqrt_, times the gradient; the update's norm;
+ * add_.
  */
 static void note_adafactor(pl_eager *e, const pl_value *p) {
     pl_dtype dtype = (pl_dtype)p->dtype;

@@ -1,4 +1,4 @@
-/* optimizer: what torch.optim's step allocates, one row an optimizer. */
+/* optimizer: what torch.optim's step allocates, one row per optimizer. */
 #ifndef PL_TAPE_OPTIMIZER_H
 #define PL_TAPE_OPTIMIZER_H
 
@@ -6,7 +6,7 @@
 
 typedef struct pl_optimizer {
     const char *name;
-    const char *state; /* tensors kept a parameter, letters below */
+    const char *state; /* tensors kept per parameter, letters below */
     const char *step;  /* what a step allocates, letters below */
     const char *work;  /* kernels of a step, below */
     bool at_start;     /* state is made when the optimizer is, else in the first step */

@@ -406,7 +406,7 @@ static void rms_norm_backward(pl_replay *r) {
     norm_backward(r, 2);
 }
 
-/* A scale and a shift a channel and a sample. */
+/* A scale and a shift per channel and sample. */
 static void group_norm(pl_replay *r) {
     pl_value x;
     births(r);

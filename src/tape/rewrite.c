@@ -248,7 +248,7 @@ static bool skips(const pl_graph *g, cone *c, int32_t mask, int32_t key) {
     const char *source = g->nodes[maker].source;
     if (c->from_input || (!*source && !c->positions)) return false;
     if (*source) {
-        /* mask_function( stands for one of them: which, its operators say */
+        /* mask_function( stands for one of them: its operators say which */
         if (!strstr(source, "mask_function("))
             c->slides = strstr(source, "sliding") || strstr(source, "chunked");
         c->causal = !strstr(source, "bidirectional") && !strstr(source, "attention_mask_for") &&

@@ -203,7 +203,7 @@ static void take_inputs(pl_trainer *t) {
         if (t->loss == PL_LOSS_MSE) {
             t->target =
                 pl_new(e, pl_place_dtype(t, logits->dtype), logits->dims, logits->sizes, NULL);
-        } else { /* one class an item: [N], [N, S] for [N, S, C], [N, H, W] for [N, C, H, W] */
+        } else { /* one class per item: [N], [N, S] for [N, S, C], [N, H, W] for [N, C, H, W] */
             int64_t count = 1;
             int classes = logits->dims == 3 ? 2 : 1;
             for (int i = 0; i < logits->dims; i++)

@@ -4,7 +4,8 @@
  * output place and weight it meets, attention two products forward and five backward (the scores
  * are made again), as torch/utils/flop_counter.py (2.11) has them. It counts the weight's gradient
  * of a grouped convolution as if every input channel met every output channel: `counted` follows,
- * `flops` does not. It does not count recurrent layers, nor elementwise work (here one an element).
+ * `flops` does not. It does not count recurrent layers, nor elementwise work (here one per
+ * element).
  *
  * Left out: what kernels read twice, and caches. */
 #include "tape/work.h"
@@ -63,7 +64,7 @@ static void claim(pl_eager *e, const pl_value *out) {
     e->calls.bytes -= (double)pl_value_bytes(out);
 }
 
-/* What is computed besides products: one operation an element that is written; what moves or fills
+/* What is computed besides products: one operation per element that is written; what moves or fills
  * computes nothing. */
 static double computed(pl_work_kind kind, double bytes, pl_dtype dtype) {
     bool moves = kind == PL_WORK_COPY || kind == PL_WORK_FILL || kind == PL_WORK_GATHER ||
@@ -405,7 +406,7 @@ void pl_work_attention(pl_eager *e, pl_pass pass, const pl_attention *a) {
 
 /* A sweep over a layer in one direction: the inputs' gates as a product (of one direction in about
  * the root of the steps' number of parts, so that layers overlap), then a product and a pointwise
- * kernel a step, or one kernel for all steps where the weights stay on the multiprocessors.
+ * kernel per step, or one kernel for all steps where the weights stay on the multiprocessors.
  * Backward: the same, a pointwise kernel and three products for the weights' gradient. Counted in
  * the traces of data/h200 (2026-11-16, H200, cuDNN 9). */
 static double recurrent_launches(pl_pass pass, const pl_rnn *r, double gates) {

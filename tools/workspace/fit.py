@@ -185,7 +185,7 @@ def write(path, parts, how, count, files):
     if len(nodes) > 32000:
         raise SystemExit(f"{len(nodes)} nodes: too many for 16 bits")
     with open(path, "w") as out:
-        out.write("/* workspace_tree: which formula a convolution's workspace follows, as a decision tree a pass.\n *\n"
+        out.write("/* workspace_tree: which formula a convolution's workspace follows, as a decision tree per pass.\n *\n"
                   f" * Written by tools/workspace/fit.py on {datetime.date.today()}; do not edit. Command:\n"
                   f" *     python tools/workspace/fit.py --traces DIR --measured FILES {how.text()}\n"
                   f" * Data: {files}; {count} convolution passes.\n"

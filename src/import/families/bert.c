@@ -1,10 +1,11 @@
 /* bert: BERT and its kin: RoBERTa (and XLM-RoBERTa, CamemBERT), ELECTRA, ALBERT,
  * DistilBERT.
  *
- * A family is a row of classes and defaults, a function a layer and a function a head. The order of
- * operators, the names of modules and the lines are those of transformers 5.22, models/FAMILY/
- * modeling_FAMILY.py; defaults are those of configuration_FAMILY.py, since a config.json may leave
- * out what equals them. Called as model(input_ids, labels): without padding there is no mask.
+ * A family is a row of classes and defaults, a function for a layer and a function for each head.
+ * The order of operators, the names of modules and the lines are those of transformers 5.22,
+ * models/FAMILY/ modeling_FAMILY.py; defaults are those of configuration_FAMILY.py, since a
+ * config.json may leave out what equals them. Called as model(input_ids, labels): without padding
+ * there is no mask.
  *
  * Left out: cross attention, chunked feed-forward layers, decoders with eager attention. */
 #include <math.h>

@@ -70,7 +70,7 @@ typedef struct pl_decoder {
     bool one_dropout;    /* a module behind the feed-forward block alone: StableLM */
 } pl_decoder;
 
-/* Sizes and module types, read once a build. */
+/* Sizes and module types, read once per build. */
 typedef struct pl_decoding {
     pl_hf *m;
     const pl_decoder *plan;

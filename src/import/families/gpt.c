@@ -1,5 +1,5 @@
 /* gpt: decoder-only models before and beside Llama: the skeleton that all share (embedding, blocks,
- * last norm, heads), and the pages of gpt2 and gpt_bigcode; the others are in gpt_more.c and
+ * last norm, heads), and the blocks of gpt2 and gpt_bigcode; the others are in gpt_more.c and
  * gpt_old.c.
  *
  * Rules: transformers 5.22, models/FAMILY/modeling_FAMILY.py, with use_cache off and no

@@ -217,8 +217,8 @@ const pl_gpt_layout pl_gpt_phi = {
 
 /* ---- ALiBi ---- */
 
-/* A slope a head, float32 [heads]: a power for each, and more of them where the heads are no power
- * of two. */
+/* One slope per head, float32 [heads]: a power for each, and more of them where the heads are no
+ * power of two. */
 static int32_t slopes(pl_gpt *g) {
     pl_builder *b = g->b;
     int64_t power = 1;

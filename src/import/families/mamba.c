@@ -1,5 +1,5 @@
 /* mamba: the selective state space model as transformers runs it in plain PyTorch: a loop over the
- * sequence that makes a few small tensors a step, all of which backward needs.
+ * sequence that makes a few small tensors per step, all of which backward needs.
  *
  * Rules: transformers 5.22, models/mamba/modeling_mamba.py, mamba_selective_scan's last branch:
  * what runs where neither mamba-ssm nor causal-conv1d (nor the kernels package, nor mambapy with
