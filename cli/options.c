@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -172,7 +173,7 @@ const option_row option_table[] = {
     {IN(COLLOCATE), "sharing", 0, "HOW", OPTION_SHARING, PLACE(sharing), sharing_name, "slices",
      "how the processes share the card: the driver's time slices, or NVIDIA's multi-process "
      "service"},
-    {MODEL & ~IN(CHECK) & ~IN(FIT), "host-speed", 0, "X", OPTION_SPEED, PLACE(job.host_speed), NULL,
+    {MODEL & ~IN(CHECK) & ~IN(FIT), "host-speed", 0, "X", OPTION_RATE, PLACE(job.host_speed), NULL,
      "1", "the host's speed, that of the measured one being 1; 0.1 to 10"},
     {MODEL & ~IN(CHECK) & ~IN(FIT), "copy-gbps", 0, "X", OPTION_RATE, PLACE(job.copy_gbps), NULL,
      "20",
@@ -420,9 +421,12 @@ static int set_count(const option_row *row, const char *value, int64_t least, in
     char *end;
     errno = 0;
     long long got = strtoll(value, &end, 10);
-    if (errno || end == value || *end || value[0] == ' ' || got < least || got > most)
-        return complain(PL_USAGE, "--%s: %s is not a whole number from %" PRId64 " to %" PRId64,
-                        row->name, value, least, most);
+    if (errno || end == value || *end || value[0] == ' ' || got < least || got > most) {
+        char to[32] = "on"; /* what a job may have is pl_job_check's to say */
+        if (most < INT_MAX) snprintf(to, sizeof to, "to %" PRId64, most);
+        return complain(PL_USAGE, "--%s: %s is not a whole number from %" PRId64 " %s", row->name,
+                        value, least, to);
+    }
     *number = got;
     return 0;
 }
@@ -438,8 +442,8 @@ static int add_range(const option_row *row, const char **at, number_list *list, 
         errno = 0;
         long long got = strtoll(*at + mark, &end, 10);
         if (errno || (*at)[mark] < '0' || (*at)[mark] > '9' || got < 1 || got > most)
-            return complain(PL_USAGE, "--%s: %s: expected a whole number from 1 to %" PRId64,
-                            row->name, *at, most);
+            return complain(PL_USAGE, "--%s: %s: expected a whole number from 1 on", row->name,
+                            *at);
         bounds[i] = got;
         *at = end;
     }
@@ -492,14 +496,35 @@ static int set_share(const option_row *row, const char *value, double *number) {
     return 0;
 }
 
-static int set_real(const option_row *row, const char *value, double least, double most,
-                    double *number) {
-    double got;
-    if (!plain_number(value, &got) || !(got >= least && got <= most))
-        return complain(PL_USAGE, "--%s: %s is not a number from %s to %s", row->name, value,
-                        PL_REAL("g", least), PL_REAL("g", most));
-    *number = got;
+static int set_rate(const option_row *row, const char *value, double *number) {
+    if (strcasecmp(value, "inf") == 0) {
+        *number = INFINITY;
+        return 0;
+    }
+    if (!plain_number(value, number))
+        return complain(PL_USAGE, "--%s: %s is not a number", row->name, value);
     return 0;
+}
+
+/* What pl_job_check refuses, with the option's name. */
+static int check_job(const pl_job *given) {
+    pl_job job = *given;
+    if (!job.gpu) job.gpu = gpu_name(0); /* collocate: as the estimates have it */
+    pl_error err = PL_SIZED(pl_error);
+    return pl_job_check(&job, &err) == PL_OK ? 0 : complain_of(&err, NULL);
+}
+
+static int set_parallel(const char *value, pl_job *job) {
+    if (pl_parallel_parse(value, job)) return 0;
+    const char *colon = strchr(value, ':');
+    pl_job asked;
+    pl_job_default(&asked);
+    long long world = colon ? strtoll(colon + 1, NULL, 10) : 1;
+    asked.world = world > INT_MAX ? INT_MAX : world < 0 ? -1 : (int)world;
+    int failed = world ? check_job(&asked) : 0;
+    if (failed) return failed;
+    return complain(PL_USAGE, "--parallel: %s is none of ddp:N, fsdp2:N, fsdp2:N:2, fsdp2:N:3:mp",
+                    value);
 }
 
 /* A number and its unit, in the smallest of the units. */
@@ -578,14 +603,14 @@ static int check_names(const option_row *row, const char *value) {
 }
 
 static int set_value(request *out, const option_row *row, const char *value) {
-    enum { MOST_COUNT = 1 << 30 };
+    const int64_t most_count = INT64_MAX / 2; /* numbers that can be added and doubled */
     int64_t number = 0;
     int failed = 0;
     const char *name = row->names ? listed_name(row, value) : NULL;
     switch (row->type) {
     case OPTION_SWITCH: AT(bool) = true; return 0;
-    case OPTION_COUNT: return set_count(row, value, 1, MOST_COUNT, &AT(int64_t));
-    case OPTION_NUMBERS: return set_numbers(row, value, MOST_COUNT, &AT(number_list));
+    case OPTION_COUNT: return set_count(row, value, 1, most_count, &AT(int64_t));
+    case OPTION_NUMBERS: return set_numbers(row, value, most_count, &AT(number_list));
     case OPTION_THREADS: return set_count(row, value, 1, MOST_THREADS, &AT(int64_t));
     case OPTION_FOLDS: return set_count(row, value, 2, MOST_FOLDS, &AT(int64_t));
     case OPTION_BIN: return set_count(row, value, 1, MOST_BIN, &AT(int64_t));
@@ -593,16 +618,11 @@ static int set_value(request *out, const option_row *row, const char *value) {
     case OPTION_BYTES: return set_bytes(row, value, &AT(size_t));
     case OPTION_TIME: return set_time(row, value, &AT(int64_t));
     case OPTION_SHARE: return set_share(row, value, &AT(double));
-    case OPTION_SPEED: return set_real(row, value, LEAST_SPEED, MOST_SPEED, &AT(double));
-    case OPTION_RATE:
-        if (strcasecmp(value, "inf") != 0)
-            return set_real(row, value, LEAST_RATE, MOST_RATE, &AT(double));
-        AT(double) = INFINITY;
-        return 0;
+    case OPTION_RATE: return set_rate(row, value, &AT(double));
     case OPTION_FILES:
     case OPTION_FOLDERS: return add_file(row, value, &AT(file_list));
     case OPTION_PASSES:
-        failed = set_count(row, value, 1, MOST_PASSES, &number);
+        failed = set_count(row, value, 1, INT_MAX, &number);
         if (!failed) AT(int) = (int)number;
         return failed;
     case OPTION_TEXT:
@@ -628,13 +648,7 @@ static int set_value(request *out, const option_row *row, const char *value) {
         return name && pl_precision_parse(name, &AT(pl_precision)) ? 0 : unknown_value(row, value);
     case OPTION_LOSS:
         return name && pl_loss_parse(name, &AT(pl_loss)) ? 0 : unknown_value(row, value);
-    case OPTION_PARALLEL:
-        if (pl_parallel_parse(value, &out->job)) return 0;
-        if (strchr(value, ':') && strtoll(strchr(value, ':') + 1, NULL, 10) > MOST_RANKS)
-            return complain(PL_USAGE, "--parallel: %s: N is too large, there are at most %d ranks",
-                            value, MOST_RANKS);
-        return complain(PL_USAGE,
-                        "--parallel: %s is none of ddp:N, fsdp2:N, fsdp2:N:2, fsdp2:N:3:mp", value);
+    case OPTION_PARALLEL: return set_parallel(value, &out->job);
     }
     return complain(PL_USAGE, "--%s cannot be set", row->name);
 }
@@ -730,6 +744,13 @@ int options_parse(request *out, int argc, char **argv) {
     if (out->batches.count) out->job.batch = out->batches.numbers[0];
     if (out->seqs.count) out->job.seq = out->seqs.numbers[0];
     if (out->verb != VERB_EVALUATE && out->estimator) out->job.estimator = out->estimator;
+    pl_job job = out->job;
+    for (size_t i = 0; i == 0 || i < out->batches.count || i < out->seqs.count; i++) {
+        if (i < out->batches.count) job.batch = out->batches.numbers[i];
+        if (i < out->seqs.count) job.seq = out->seqs.numbers[i];
+        int refused = check_job(&job);
+        if (refused) return refused;
+    }
     if (out->max_ms) out->limits.deadline_ns = pl_now_ns() + out->max_ms * 1000000;
     return 0;
 }

@@ -26,13 +26,9 @@ typedef enum verb {
 #endif
 } verb;
 
-/* The library's bounds, and the command's own: files it takes, folds, MiB of a bin. */
-enum { MOST_PASSES = 4096, MOST_THREADS = 256, MOST_RANKS = 1 << 14 };
-#define LEAST_SPEED 0.1 /* of a host, the measured one being 1 */
-#define MOST_SPEED  10.0
-#define LEAST_RATE  0.1 /* GB/s */
-#define MOST_RATE   1000.0
-enum { MOST_FILES = 64, MOST_FOLDS = 1000, MOST_BIN = 1 << 20, MOST_NUMBERS = 64 };
+/* The command's own bounds: files it takes, folds, MiB of a bin. A job's are pl_job_check's. */
+enum { MOST_THREADS = 256, MOST_FILES = 64, MOST_FOLDS = 1000, MOST_BIN = 1 << 20 };
+enum { MOST_NUMBERS = 64 };
 
 typedef struct file_list {
     const char *names[MOST_FILES];
@@ -80,9 +76,8 @@ typedef enum option_type {
     OPTION_BIN,       /* int64_t: from 1 to MOST_BIN */
     OPTION_SEED,      /* uint64_t: a whole number */
     OPTION_SHARE,     /* double: from 0 to below 1 */
-    OPTION_SPEED,     /* double: from LEAST_SPEED to MOST_SPEED */
-    OPTION_RATE,      /* double: from LEAST_RATE to MOST_RATE, or "inf" */
-    OPTION_PASSES,    /* int: from 1 to MOST_PASSES */
+    OPTION_RATE,      /* double: a number, or "inf" */
+    OPTION_PASSES,    /* int: a whole number from 1 on */
     OPTION_BYTES,     /* size_t: "256MiB", "2GiB", "65536" */
     OPTION_TIME,      /* int64_t, milliseconds: "2s", "500ms" */
     OPTION_THREADS,   /* int64_t: from 1 to MOST_THREADS */
@@ -125,7 +120,7 @@ extern const verb_row verb_table[VERBS];
 extern const option_row option_table[];
 extern const size_t option_count;
 
-const char *gpu_name(size_t index); /* as pl_gpu_at */
+const char *gpu_name(size_t index);           /* as pl_gpu_at */
 const char *learner_name(size_t index);       /* estimators that learn */
 const char *evaluated_name(size_t index);     /* estimators, behind them "all" */
 const char *split_name(size_t index);         /* index: a pl_split */

@@ -269,10 +269,12 @@ static const struct {
     {"seq", "--seq"},
     {"sharing", "--sharing"},
     {"split", "--split"},
+    {"stage", "--parallel"},
     {"target", "--target"},
     {"task", "--task"},
     {"train", "--train"},
     {"weights", "--model"},
+    {"world", "--parallel"},
 };
 
 /* The option of a setting that was given wrongly; NULL: the error is about something else. */

@@ -144,9 +144,11 @@ static void forms_of_options(void) {
 static void every_setting_arrives(void) {
     request r;
     CHECK_INT(
-        parse(&r, "explain m.pt2 --batch 3 --seq 7 --precision amp-fp16 --optimizer sgd --loss mse "
-                  "--checkpoint --accumulate 4 --channels-last --cudnn-benchmark --alloc-conf a:b "
-                  "--parallel fsdp2:8:2:mp --gpu h200 --timeline t.svg"),
+        parse(
+            &r,
+            "explain m.pt2 --batch 3 --seq 7 --precision amp-fp16 --optimizer sgd --loss mse "
+            "--checkpoint --accumulate 4 --channels-last --cudnn-benchmark --alloc-conf expandable_segments:True "
+            "--parallel fsdp2:8:2:mp --gpu h200 --timeline t.svg"),
         0);
     CHECK_INT(r.verb, VERB_EXPLAIN);
     CHECK_INT(r.job.batch, 3);
@@ -156,7 +158,7 @@ static void every_setting_arrives(void) {
     CHECK_INT(r.job.loss, PL_LOSS_MSE);
     CHECK(r.job.checkpoint && r.job.channels_last && r.job.cudnn_benchmark);
     CHECK_INT(r.job.accumulate, 4);
-    CHECK_STR(r.job.alloc_conf, "a:b");
+    CHECK_STR(r.job.alloc_conf, "expandable_segments:True");
     CHECK_INT(r.job.parallel, PL_FSDP2);
     CHECK_INT(r.job.world, 8);
     CHECK_INT(r.job.stage, 2);
@@ -176,6 +178,12 @@ static void wrong_usage_is_2(void) {
         "estimate m.pt2 --batch 3x",
         "estimate m.pt2 --batch=",
         "estimate m.pt2 --batch 99999999999999999999",
+        "estimate m.pt2 --batch 1099511627777",
+        "estimate m.pt2 --batch 1,1099511627777",
+        "fit m.pt2 --batch 1099511627777",
+        "estimate m.pt2 --seq 4,1099511627777",
+        "estimate m.pt2 --alloc-conf a:b",
+        "estimate m.pt2 --train lora-r0",
         "estimate m.pt2 --json=yes",
         "estimate m.pt2 --optimizer nothing-like-it",
         "estimate m.pt2 --precision fp31",
@@ -255,6 +263,39 @@ static void largest_numbers_are_taken(void) {
     CHECK_INT(r.threads, 256);
     CHECK_INT(parse(&r, "help fit"), 0);
     CHECK(r.help && r.verb == VERB_FIT);
+}
+
+static bool taken(pl_job *job, bool yes) {
+    return (pl_job_check(job, NULL) == PL_OK) == yes;
+}
+
+/* A job's bounds are pl_job_check's alone; what the help says of them is so. */
+static void help_says_the_bounds_of_the_check(void) {
+    static const struct {
+        const char *name, *says;
+        double bounds[2];
+    } rows[] = {{"accumulate", "1 to 4096", {1, 4096}},
+                {"host-speed", "0.1 to 10", {0.1, 10}},
+                {"copy-gbps", "0.1 to 1000", {0.1, 1000}}};
+    size_t seen = 0;
+    for (size_t i = 0; i < option_count; i++)
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            if (strcmp(option_table[i].name, rows[k].name) != 0) continue;
+            seen++;
+            CHECK(strstr(option_table[i].help, rows[k].says) != NULL);
+            for (int end = 0; end < 2; end++)
+                for (int beyond = 0; beyond < 2; beyond++) {
+                    pl_job job;
+                    pl_job_default(&job);
+                    double by = k == 0 ? 1 : 0.01, value = rows[k].bounds[end];
+                    if (beyond) value += end ? by : -by;
+                    if (k == 0) job.accumulate = (int)value;
+                    if (k == 1) job.host_speed = value;
+                    if (k == 2) job.copy_gbps = value;
+                    CHECK(taken(&job, !beyond));
+                }
+        }
+    CHECK_INT(seen, 3);
 }
 
 static void files_add_up(void) {
@@ -599,6 +640,7 @@ int main(void) {
     RUN(wrong_usage_is_2);
     RUN(case_does_not_matter);
     RUN(largest_numbers_are_taken);
+    RUN(help_says_the_bounds_of_the_check);
     RUN(files_add_up);
     RUN(settings_of_training_arrive);
     RUN(the_command_line_again);

@@ -309,16 +309,34 @@ static void files_that_cannot_be_read(void) {
         {JOB "\"result\":{\"step_ms\":-3}}", "milliseconds from 0", 48},
         {JOB "\"result\":{\"step_ms\":1e999}}", "", -2},
         {JOB "\"result\":{\"smact\":NaN}}", "a share from 0 to 100", 46},
-        {"{\"job\":{\"id\":\"a\",\"accumulate\":0}," RESULT "}}", "accumulate of 1 to 4096", 30},
-        {"{\"job\":{\"id\":\"a\",\"accumulate\":100000}," RESULT "}}", "accumulate of 1 to", 30},
-        {"{\"job\":{\"id\":\"a\",\"accumulate\":2147483647}," RESULT "}}", "accumulate of 1", 30},
+        {"{\"job\":{\"id\":\"a\",\"accumulate\":0}," RESULT "}}",
+         "accumulate of the job: 0 is not between 1 and 4096", 30},
+        {"{\"job\":{\"id\":\"a\",\"accumulate\":100000}," RESULT "}}",
+         "accumulate of the job: 100000 is not between 1 and 4096", 30},
+        {"{\"job\":{\"id\":\"a\",\"accumulate\":2147483647}," RESULT "}}",
+         "accumulate of the job: 2147483647 is not", 30},
         {"{\"job\":{\"id\":\"a\",\"parallel\":{\"kind\":\"fsdp2\",\"world\":0}}," RESULT "}}",
-         "world of 1 to 16384", 52},
+         "world of the job: 0 is not between 1 and 16384", 52},
         {"{\"job\":{\"id\":\"a\",\"parallel\":{\"kind\":\"fsdp2\",\"stage\":9}}," RESULT "}}",
-         "stage of 2 or 3", 52},
-        {"{\"job\":{\"id\":\"a\",\"batch\":0}," RESULT "}}", "a batch of 1 to 2^40", 25},
-        {"{\"job\":{\"id\":\"a\",\"seq\":-5}," RESULT "}}", "a seq of 1 to 2^40", 23},
-        {"{\"job\":{\"id\":\"a\",\"host_speed\":NaN}," RESULT "}}", "host_speed from 0.1", 30},
+         "stage of the job: 9 is not between 2 and 3", 52},
+        {"{\"job\":{\"id\":\"a\",\"batch\":0}," RESULT "}}",
+         "batch of the job: 0 is not between 1 and 1099511627776", 25},
+        {"{\"job\":{\"id\":\"a\",\"seq\":-5}," RESULT "}}",
+         "seq of the job: -5 is not between 1 and 1099511627776", 23},
+        {"{\"job\":{\"id\":\"a\",\"host_speed\":NaN}," RESULT "}}",
+         "host_speed of the job: nan is not a number from 0.1 to 10", 30},
+        {"{\"job\":{\"id\":\"a\",\"copy_gbps\":1e6}," RESULT "}}", "copy_gbps of the job", 29},
+        {"{\"job\":{\"id\":\"a\",\"accumulate\": 200000}," RESULT "}}",
+         "accumulate of the job: 200000 is not between 1 and 4096", 31},
+        {JOB RESULT "}}\n{\"job\":{\"id\":\"a\",\"accumulate\":200000}," RESULT "}}",
+         "accumulate of the job: 200000 is not between 1 and 4096", 120},
+        {"{\"job\":{\"id\":\"a\",\"accumulate\":3000000000}," RESULT "}}", "32 bits", 30},
+        {"{\"job\":{\"id\":\"a\",\"parallel\":{\"kind\":\"ddp\",\"world\":16385}}," RESULT "}}",
+         "world of the job: 16385 is not between 1 and 16384", 50},
+        {"{\"job\":{\"id\":\"a\",\"optimizer\":\"hope\"}," RESULT "}}",
+         "optimizer of the job: no optimizer \"hope\"", 29},
+        {"{\"job\":{\"id\":\"a\",\"alloc_conf\":\"x\"}," RESULT "}}", "alloc_conf of the job", 30},
+        {"{\"job\":{\"id\":\"a\",\"train\":\"lora-r0\"}," RESULT "}}", "train of the job", 25},
         {"{\"d\":2,\"cin\":3,\"n\":1,\"cout\":4,\"g\":0,\"mode\":\"fp32\"}",
          "a batch, channels and groups", -2},
         {"{" RESULT "}}", "\"job\"", -2},
@@ -488,7 +506,7 @@ static void both_kinds_of_files(void) {
     static const char line[] =
         "\n  {\"job\":{\"id\":\"a\",\"family\":\"cnn\",\"batch\":4,\"seq\":9,\"source\":null,"
         "\"precision\":\"amp-bf16\",\"optimizer\":\"sgd\",\"loss\":\"mse\",\"checkpoint\":true,"
-        "\"accumulate\":2,\"channels_last\":true,\"alloc_conf\":\"x:1\",\"other\":[1,{}],"
+        "\"accumulate\":2,\"channels_last\":true,\"alloc_conf\":\"expandable_segments:True\",\"other\":[1,{}],"
         "\"parallel\":{\"kind\":\"fsdp2\",\"world\":8,\"stage\":2,\"mp\":true},"
         "\"model\":{\"kind\":\"tv\",\"name\":\"resnet18\"}},\"more\":1,"
         "\"result\":{\"peak_allocated\":10,\"peak_reserved\":20,\"overhead\":5,\"params\":6,"
@@ -508,7 +526,7 @@ static void both_kinds_of_files(void) {
         CHECK(item->job.checkpoint && item->job.channels_last && !item->job.cudnn_benchmark);
         CHECK(item->job.accumulate == 2 && item->job.world == 8 && item->job.stage == 2);
         CHECK(item->job.parallel == PL_FSDP2 && item->job.parallel_mixed);
-        CHECK_STR(item->job.alloc_conf, "x:1");
+        CHECK_STR(item->job.alloc_conf, "expandable_segments:True");
         CHECK_STR(item->job.optimizer, "sgd");
         CHECK(item->profile.job.batch == 4 && item->profile.job.seq == 9);
         CHECK(item->profile.parameters == 6 && item->profile.trainable == 4);

@@ -77,6 +77,24 @@ static void rows_say_what_they_are(void) {
     CHECK(!pl_estimator_accelerate.info.needs_graph && pl_estimator_faketensor.info.needs_graph);
 }
 
+/* Formulas that do not look at the batch say so, whatever the batch. */
+static void states_alone_are_said_to_be_that(void) {
+    for (int i = 0; i < RIVALS; i++) {
+        made_up m;
+        make_up(&m);
+        m.job.batch = 1 << 30;
+        m.profile.job = m.job;
+        if (rivals[i]->info.needs_graph) continue;
+        pl_report *report = pl_report_new(NULL, 0);
+        CHECK_INT(rivals[i]->estimate(report, &m.subject, NULL, NULL), PL_OK);
+        bool blind = rivals[i] == &pl_estimator_zero || rivals[i] == &pl_estimator_accelerate;
+        CHECK_INT(report->warning_count, blind);
+        if (report->warning_count)
+            CHECK(strstr(report->warnings[0], "activations are not counted") != NULL);
+        pl_report_close(&report);
+    }
+}
+
 static void horus_is_its_formula(void) {
     made_up m;
     make_up(&m);
@@ -187,7 +205,8 @@ static bool open_subject(made_up *m, pl_model **model, pl_graph **g, bool *owned
     pl_status status = pl_model_open(model, path, NULL, &err);
     for (int32_t i = 0; status == PL_OK && i < (*model)->graph->symbol_count; i++)
         (*model)->graph->symbols[i].most = INT64_MAX; /* larger than it was exported for */
-    if (status == PL_OK && pl_model_graph(*model, &m->job, NULL, g, owned, &batch, &seq, &err) == PL_OK &&
+    if (status == PL_OK &&
+        pl_model_graph(*model, &m->job, NULL, g, owned, &batch, &seq, &err) == PL_OK &&
         pl_profile_of_graph(&m->profile, *g, &m->job, batch, seq, arena)) {
         m->subject.model = *model;
         m->subject.graph = *g;
@@ -306,6 +325,7 @@ int main(int argc, char **argv) {
     arena = pl_arena_new(0);
     if (!arena) return 2;
     RUN(rows_say_what_they_are);
+    RUN(states_alone_are_said_to_be_that);
     RUN(horus_is_its_formula);
     RUN(zero_parts_what_its_stage_parts);
     RUN(accelerate_multiplies_the_model);

@@ -19,11 +19,11 @@ wrong_usage() {
     gives 2 "$PLIMSOLL" estimate "$model" --optimizer adan
     says err 'sgd-momentum'
     gives 2 "$PLIMSOLL" estimate "$model" --accumulate 4097
-    says err 'from 1 to 4096'
+    says err '--accumulate: 4097 is not between 1 and 4096'
     gives 2 "$PLIMSOLL" evaluate jobs.jsonl --graphs . --threads 257
     says err 'from 1 to 256'
     gives 2 "$PLIMSOLL" estimate "$model" --parallel ddp:16385
-    says err 'N is too large'
+    says err '--parallel: 16385 is not between 1 and 16384'
     gives 2 "$PLIMSOLL" estmate "$model"
     says err 'did you mean plimsoll estimate?'
 }
@@ -398,7 +398,7 @@ evaluate_pictures_of_targets() {
     says err '^plimsoll: wrong.jsonl: at byte 36: expected a share from 0 to 100'
     printf '{"job":{"id":"a","host_speed":0},"result":{"smact":1}}\n' >wrong.jsonl
     gives 3 "$PLIMSOLL" evaluate wrong.jsonl --graphs more
-    says err 'expected a host_speed from 0.1 to 10'
+    says err 'host_speed of the job: 0 is not a number from 0.1 to 10'
 }
 evaluate_names_the_place() {
     printf '{"job":{"id":"a"},"result":{"peak_allocated":1,"peak_reserved":2,"overhead":3}}\n{"job":' >cut.jsonl

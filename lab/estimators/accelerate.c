@@ -28,6 +28,7 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
         peak = size;
     if (!ok) return pl_rival_overflow("accelerate", err);
     report->peak_bytes = peak;
+    pl_rival_states_alone(report);
     return PL_OK;
 }
 

@@ -46,6 +46,11 @@ static inline pl_status pl_rival_needs_one_gpu(const char *name, const pl_subjec
     return pl_fail(err, PL_USAGE, "parallel", -1, "%s covers one GPU alone", name);
 }
 
+/* Formulas that do not look at the batch: what they say fits, may not. */
+static inline void pl_rival_states_alone(pl_report *report) {
+    pl_report_warn(report, "weights, gradients and states alone: activations are not counted");
+}
+
 /* The tape of `steps` steps of the subject's job. */
 static inline pl_status pl_rival_tape(pl_tape **out, const pl_subject *s, int steps,
                                       pl_error *err) {

@@ -37,6 +37,7 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
          pl_add_i64(whole, states / gpus, &all); /* the division truncates, as theirs does */
     if (!ok) return pl_rival_overflow("zero", err);
     report->peak_bytes = all;
+    pl_rival_states_alone(report);
     return PL_OK;
 }
 

@@ -249,7 +249,7 @@ static pl_measured *new_item(pl_jobs *jobs, const pl_jobs_settings *settings) {
                           .step_ms = NAN};
     for (int c = 0; c < PL_COUNTERS; c++) item->counters[c] = NAN;
     pl_job_default(&item->job);
-    item->job.gpu = settings->gpu ? pl_gpu_find(settings->gpu)->name : NULL; /* outlives settings */
+    if (settings->gpu) item->job.gpu = pl_gpu_find(settings->gpu)->name; /* outlives settings */
     item->profile = (pl_profile){.parameters = PL_UNKNOWN,
                                  .trainable = PL_UNKNOWN,
                                  .parameter_bytes = PL_UNKNOWN,
@@ -438,8 +438,7 @@ static pl_status read_all(pl_jobs *jobs, const char *const *paths, size_t path_c
     pl_status folders = take_folders(jobs, settings, err);
     if (folders != PL_OK) return folders;
     if (settings->gpu && !pl_gpu_find(settings->gpu))
-        return pl_fail(err, PL_USAGE, "gpu", -1,
-                       "no card \"%s\" in the catalogue", settings->gpu);
+        return pl_fail(err, PL_USAGE, "gpu", -1, "no card \"%s\" in the catalogue", settings->gpu);
     jobs->described = settings->described;
     for (size_t i = 0; i < path_count; i++) {
         pl_status status = read_file(jobs, paths[i], settings, err);
@@ -468,8 +467,7 @@ pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_coun
     if (!jobs) return no_memory(err);
     pl_limits_default(&jobs->limits);
     if (settings->limits)
-        pl_sized_read(&jobs->limits, sizeof jobs->limits, settings->limits,
-                      settings->limits->size);
+        pl_sized_read(&jobs->limits, sizeof jobs->limits, settings->limits, settings->limits->size);
     pl_budget_start(&jobs->budget, &jobs->limits);
     jobs->arena = pl_arena_new(&jobs->budget);
     jobs->data = "";
@@ -478,7 +476,7 @@ pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_coun
     pl_status status =
         jobs->arena ? read_all(jobs, paths, path_count, settings, err) : no_memory(err);
     if (status == PL_MISSING && jobs->budget.spent) {
-        char where[sizeof ((pl_error *)0)->where] = "";
+        char where[sizeof((pl_error *)0)->where] = "";
         if (err) memcpy(where, err->where, sizeof where);
         status = pl_budget_fail(err, &jobs->budget, where);
     }

@@ -8,18 +8,33 @@
 #include "lab/jobs/jobs.h"
 #include "lend.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
-/* What the command takes too: a record that asks for more is refused with its place. */
-enum { DEPTH_LIMIT = 64, MOST_PASSES = 4096, MOST_RANKS = 1 << 14, MOST_LAYERS = 100000 };
-#define MOST_SIZE (INT64_C(1) << 40)
+enum { DEPTH_LIMIT = 64, MOST_LAYERS = 100000, MOST_MEMBERS = 32 };
+
+/* Where a member of the job stands in the line, for what pl_job_check says of it. */
+typedef struct place {
+    pl_json_text key;
+    const char *at;
+} place;
 
 typedef struct reader {
     pl_json json;
     pl_arena *arena;
     bool no_memory;
+    const char *line;
+    place places[MOST_MEMBERS];
+    size_t place_count;
 } reader;
+
+/* The value of `key` comes next. */
+static void note_place(reader *r, const pl_json_text *key) {
+    pl_json_peek(&r->json); /* skips blanks */
+    if (r->place_count < MOST_MEMBERS)
+        r->places[r->place_count++] = (place){.key = *key, .at = r->json.at};
+}
 
 static void read_text(reader *r, const char **out) {
     pl_json_text text;
@@ -48,10 +63,22 @@ static void read_whole(reader *r, int64_t *out, int64_t least, int64_t most, con
     }
 }
 
-static void read_int(reader *r, int *out, int least, int most, const char *expected) {
+/* Of a job: which numbers it may have, pl_job_check says. */
+static void read_size(reader *r, int64_t *out) {
+    read_whole(r, out, INT64_MIN, INT64_MAX, "");
+}
+
+static void read_int(reader *r, int *out) {
     int64_t number = *out;
-    read_whole(r, &number, least, most, expected);
+    read_whole(r, &number, INT_MIN, INT_MAX, "a number of 32 bits");
     *out = (int)number;
+}
+
+static void read_rate(reader *r, double *out) {
+    if (pl_json_peek(&r->json) == 'n')
+        pl_json_null(&r->json);
+    else
+        pl_json_number(&r->json, out);
 }
 
 static void read_bytes(reader *r, int64_t *out) {
@@ -81,12 +108,13 @@ static void read_parallel(reader *r, pl_job *job) {
     }
     if (!pl_json_object(&r->json)) return;
     while (pl_json_key(&r->json, &key)) {
+        note_place(r, &key);
         if (PL_JSON_IS(&key, "kind"))
             read_text(r, &kind);
         else if (PL_JSON_IS(&key, "world"))
-            read_int(r, &job->world, 1, MOST_RANKS, "a world of 1 to 16384 ranks");
+            read_int(r, &job->world);
         else if (PL_JSON_IS(&key, "stage"))
-            read_int(r, &job->stage, 2, 3, "a stage of 2 or 3");
+            read_int(r, &job->stage);
         else if (PL_JSON_IS(&key, "mp"))
             pl_json_bool(&r->json, &job->parallel_mixed);
         else
@@ -210,6 +238,7 @@ static void read_job(reader *r, pl_measured *i) {
     if (!pl_json_object(&r->json)) return;
     const char *at = r->json.at;
     while (pl_json_key(&r->json, &key)) {
+        note_place(r, &key);
         if (PL_JSON_IS(&key, "id"))
             read_text(r, &trial->id);
         else if (PL_JSON_IS(&key, "family"))
@@ -229,15 +258,15 @@ static void read_job(reader *r, pl_measured *i) {
         else if (PL_JSON_IS(&key, "train"))
             read_text(r, &i->train);
         else if (PL_JSON_IS(&key, "batch"))
-            read_whole(r, &i->profile.job.batch, 1, MOST_SIZE, "a batch of 1 to 2^40");
+            read_size(r, &i->profile.job.batch);
         else if (PL_JSON_IS(&key, "seq"))
-            read_whole(r, &i->profile.job.seq, 1, MOST_SIZE, "a seq of 1 to 2^40");
+            read_size(r, &i->profile.job.seq);
         else if (PL_JSON_IS(&key, "loss"))
             read_text(r, &loss);
         else if (PL_JSON_IS(&key, "checkpoint"))
             pl_json_bool(&r->json, &job->checkpoint);
         else if (PL_JSON_IS(&key, "accumulate"))
-            read_int(r, &job->accumulate, 1, MOST_PASSES, "an accumulate of 1 to 4096 passes");
+            read_int(r, &job->accumulate);
         else if (PL_JSON_IS(&key, "channels_last"))
             pl_json_bool(&r->json, &job->channels_last);
         else if (PL_JSON_IS(&key, "cudnn_benchmark"))
@@ -249,9 +278,9 @@ static void read_job(reader *r, pl_measured *i) {
         else if (PL_JSON_IS(&key, "of"))
             read_text(r, &i->of);
         else if (PL_JSON_IS(&key, "copy_gbps"))
-            read_within(r, &job->copy_gbps, 0.1, 1000, "a copy_gbps from 0.1 to 1000");
+            read_rate(r, &job->copy_gbps);
         else if (PL_JSON_IS(&key, "host_speed"))
-            read_within(r, &job->host_speed, 0.1, 10, "a host_speed from 0.1 to 10");
+            read_rate(r, &job->host_speed);
         else
             pl_json_skip(&r->json);
     }
@@ -342,10 +371,26 @@ static void read_line(reader *r, pl_measured *i) {
         pl_json_fail(&r->json, "a reserve and an overhead that can be added");
 }
 
+/* The one check, of the job with the record's sizes and training; where a member is refused, its
+ * place in the file is said, of the last where there are several. */
+static pl_status check_job(const reader *r, const pl_measured *i, const char *path, size_t from,
+                           pl_error *err) {
+    pl_job job = i->profile.job;
+    job.train = i->train;
+    pl_error refused = {0};
+    if (pl_job_check(&job, &refused) == PL_OK) return PL_OK;
+    int64_t position = (int64_t)from;
+    for (size_t k = 0; k < r->place_count; k++)
+        if (pl_json_is(&r->places[k].key, refused.where, strlen(refused.where)))
+            position = (int64_t)from + (r->places[k].at - r->line);
+    return pl_fail(err, PL_INPUT, path, position, "%s of the job: %s", refused.where,
+                   refused.message);
+}
+
 pl_status pl_record_read(pl_jobs *jobs, const char *path, const char *line, size_t length,
                          size_t from, pl_error *err) {
     pl_measured *i = &jobs->items[jobs->count];
-    reader r = {.arena = jobs->arena};
+    reader r = {.arena = jobs->arena, .line = line};
     pl_json_open(&r.json, line, length, DEPTH_LIMIT);
     read_line(&r, i);
     if (r.no_memory)
@@ -358,6 +403,8 @@ pl_status pl_record_read(pl_jobs *jobs, const char *path, const char *line, size
     i->profile.job = i->job;
     i->profile.job.batch = shape.batch;
     i->profile.job.seq = shape.seq;
+    pl_status status = check_job(&r, i, path, from, err);
+    if (status != PL_OK) return status;
     pl_profile_complete(&i->profile, (pl_profile_layer *)i->profile.layers, i->profile.layer_count);
     return PL_OK;
 }

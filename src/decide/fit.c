@@ -11,8 +11,6 @@
 #include "estimate/job.h"
 #include "estimate/model.h"
 
-static const int64_t most_batch = (int64_t)1 << 40; /* as a job may have */
-
 /* One search: its limits hold for all of it, so that simulations share one deadline. */
 typedef struct search {
     const pl_model *model;
@@ -38,8 +36,7 @@ static pl_status fit_batch(pl_fit *out, const pl_model *model, const pl_job *giv
     search s = {.model = model, .fit = out};
     pl_status status = pl_job_read(&s.job, given, err);
     if (status != PL_OK) return status;
-    if (most < 1)
-        return pl_fail(err, PL_USAGE, "most", -1, "%lld is no batch", (long long)most);
+    if (most < 1) return pl_fail(err, PL_USAGE, "most", -1, "%lld is no batch", (long long)most);
     const pl_model_info *info = pl_model_describe(model);
     const pl_symbol *batch = NULL;
     const pl_symbol *symbol;
@@ -61,7 +58,7 @@ static pl_status fit_batch(pl_fit *out, const pl_model *model, const pl_job *giv
     s.job.limits = &s.limits;
     int64_t least = batch->least > 1 ? batch->least : 1;
     if (batch->most < most) most = batch->most;
-    if (most > most_batch) most = most_batch;
+    if (most > PL_MOST_SIZE) most = PL_MOST_SIZE;
     bool fits;
     int64_t high, good = 0, bad = most + 1;
     status = try_batch(&s, least, &fits, &high, err);

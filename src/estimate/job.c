@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
 #include "core/sized.h"
 #include "device/allocator.h"
 #include "estimate/estimator.h"
@@ -76,6 +77,12 @@ bool pl_loss_parse(const char *name, pl_loss *out) {
     return at >= 0;
 }
 
+/* The least and the most that is believed of anyone. Batch and seq: PL_MOST_SIZE. No other file has these
+ * numbers: what reads a job lets pl_job_check refuse it. */
+enum { MOST_ACCUMULATE = 4096, MOST_WORLD = 1 << 14 };
+static const double least_rate = 0.1;                       /* of both that follow */
+static const double most_speed = 10, most_copy_gbps = 1000; /* of a host, times; GB/s */
+
 bool pl_parallel_parse(const char *text, pl_job *job) {
     pl_parallel_kind kind = strncmp(text, "ddp:", 4) == 0     ? PL_DDP
                             : strncmp(text, "fsdp2:", 6) == 0 ? PL_FSDP2
@@ -83,7 +90,7 @@ bool pl_parallel_parse(const char *text, pl_job *job) {
     if (kind == PL_ALONE) return false;
     char *end;
     long world = strtol(strchr(text, ':') + 1, &end, 10);
-    if (end == strchr(text, ':') + 1 || world < 1 || world > 1 << 14) return false;
+    if (end == strchr(text, ':') + 1 || world < 1 || world > MOST_WORLD) return false;
     long stage = 3;
     bool mixed = false;
     if (kind == PL_FSDP2 && end[0] == ':' && (end[1] == '2' || end[1] == '3')) {
@@ -104,15 +111,10 @@ bool pl_parallel_parse(const char *text, pl_job *job) {
 
 /* ---- the check ---- */
 
-/* The most that is believed of anyone. */
-enum { MOST_ACCUMULATE = 4096, MOST_WORLD = 1 << 14 };
-static const int64_t most_size = (int64_t)1 << 40; /* batch, seq */
-static const double most_speed = 1e6;              /* host_speed, copy_gbps: times, GB/s */
-
 static pl_status check_size(const char *member, int64_t value, pl_error *err) {
-    if (value == PL_UNKNOWN || (value >= 1 && value <= most_size)) return PL_OK;
+    if (value == PL_UNKNOWN || (value >= 1 && value <= PL_MOST_SIZE)) return PL_OK;
     return pl_fail(err, PL_USAGE, member, -1, "%lld is not between 1 and %lld", (long long)value,
-                   (long long)most_size);
+                   (long long)PL_MOST_SIZE);
 }
 
 static pl_status check_range(const char *member, int64_t value, int64_t least, int64_t most,
@@ -123,10 +125,12 @@ static pl_status check_range(const char *member, int64_t value, int64_t least, i
 }
 
 /* copies may be as fast as one likes: INFINITY. */
-static pl_status check_rate(const char *member, double value, bool endless, pl_error *err) {
-    if (value > 0 && (value <= most_speed || (endless && isinf(value)))) return PL_OK;
-    return pl_fail(err, PL_USAGE, member, -1, "expected a number above 0%s",
-                   endless ? "" : ", and not more than a million");
+static pl_status check_rate(const char *member, double value, double most, bool endless,
+                            pl_error *err) {
+    if ((value >= least_rate && value <= most) || (endless && value > 0 && isinf(value)))
+        return PL_OK;
+    return pl_fail(err, PL_USAGE, member, -1, "%s is not a number from %s to %s",
+                   PL_REAL("g", value), PL_REAL("g", least_rate), PL_REAL("g", most));
 }
 
 static pl_status check_name(const char *member, const char *value, bool known, const char *what,
@@ -178,7 +182,8 @@ pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
     if (status == PL_OK)
         status = check_name("estimator", estimator, estimator && pl_estimator_named(estimator),
                             "estimator", "", err);
-    if (status == PL_OK) status = check_rate("host_speed", job->host_speed, false, err);
-    if (status == PL_OK) status = check_rate("copy_gbps", job->copy_gbps, true, err);
+    if (status == PL_OK) status = check_rate("host_speed", job->host_speed, most_speed, false, err);
+    if (status == PL_OK)
+        status = check_rate("copy_gbps", job->copy_gbps, most_copy_gbps, true, err);
     return status;
 }
