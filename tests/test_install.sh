@@ -33,7 +33,7 @@ a_program_builds_against_it() {
 int main(int argc, char **argv) {
     pl_model *model = NULL;
     pl_report *report = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_job job;
     pl_job_default(&job);
     job.gpu = "a100-40gb";
@@ -63,6 +63,40 @@ END
     is "$(cat static-out)" "$(cat shared-out)"
 }
 
+# The example of docs/c-api.md: the program as it stands there, by the compile line that stands there, and what it prints.
+the_example_of_the_page_runs() {
+    case $BUILD in *asan*) skip "the_example_of_the_page_runs: on the ordinary build alone" ;; esac
+    install_tree
+    page=$ROOT/docs/c-api.md
+    awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$page" >peak.c
+    awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on && /^cc /' "$page" >compile
+    awk '/^```text$/ { on = 1; next } /^```/ { on = 0 } on' "$page" >wanted
+    is "$(wc -l <compile)" 1
+    libdir=$(dirname "$(find "$prefix" -name libplimsoll.so)")
+    PKG_CONFIG_PATH=$libdir/pkgconfig
+    export PKG_CONFIG_PATH
+    # The tree lies elsewhere than its .pc files say.
+    sed "s|pkg-config|& --define-variable=prefix=$prefix|; s|-Wall|& -Wextra -Wpedantic -Wconversion -Werror|" compile >here
+    sh -e ./here
+    (cd "$ROOT" && LD_LIBRARY_PATH=$libdir "$work/peak" examples/resnet18.pt2 a100-40gb) >got
+    [ "$(wc -l <got)" -gt 10 ]
+    diff wanted got
+    gives 3 env LD_LIBRARY_PATH="$libdir" ./peak "$ROOT/README.md" a100-40gb
+    says err '^input: .*README.md'
+    gives 2 env LD_LIBRARY_PATH="$libdir" ./peak "$ROOT/examples/resnet18.pt2" no-such-card
+    says err '^usage: gpu: '
+}
+
+headers_are_cplusplus_too() {
+    command -v c++ >/dev/null || skip "headers_are_cplusplus_too: no C++ compiler"
+    install_tree
+    for header in "$prefix"/include/plimsoll/*.h; do
+        printf '#include <plimsoll/%s>\npl_error err = PL_SIZED(pl_error);\npl_job job;\nvoid set() { pl_job_default(&job); }\n' \
+            "$(basename "$header")" >header.cc
+        c++ -std=c++20 -Wall -Werror -I"$prefix/include" -fsyntax-only header.cc
+    done
+}
+
 # The laboratory's header, library and pkg-config file: an estimator of its own after pl_lab_register, and none before.
 a_program_builds_against_the_laboratory() {
     case $BUILD in *asan*) skip "a_program_builds_against_the_laboratory: on the ordinary build alone" ;; esac
@@ -74,7 +108,7 @@ a_program_builds_against_the_laboratory() {
 int main(int argc, char **argv) {
     pl_model *model = NULL;
     pl_report *report = NULL;
-    pl_error err;
+    pl_error err = PL_SIZED(pl_error);
     pl_job job;
     pl_job_default(&job);
     job.estimator = "random-forest";
@@ -106,5 +140,7 @@ END
 
 try everything_is_installed
 try a_program_builds_against_it
+try the_example_of_the_page_runs
+try headers_are_cplusplus_too
 try a_program_builds_against_the_laboratory
 done_testing

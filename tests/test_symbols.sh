@@ -1,6 +1,6 @@
 #!/bin/sh
 # What each shared library exports is what its public header declares and its map lists, and, of libplimsoll, what it
-# lends to the laboratory and to nobody else. What libplimsoll needs is the C library and zlib.
+# lends to the laboratory and to nobody else. docs/c-api.md names the same. What libplimsoll needs is the C library and zlib.
 . "$ROOT/tests/case.sh"
 
 with_lab() { [ -f "$BUILD/libplimsoll-lab.so" ]; }
@@ -27,6 +27,24 @@ maps_list_the_headers() {
         [ "$(wc -l <in_header)" -gt 10 ]
         diff in_header in_map
     done
+}
+
+# docs/c-api.md names every function of the headers, the inline ones too, in the tables of its last section; and no function,
+# type or macro that is not in a header or a map.
+the_page_names_every_function() {
+    page=$ROOT/docs/c-api.md
+    for map in plimsoll lab; do
+        declared "$map"
+        sed -n 's/^static inline [a-z ]*\(pl_[a-z_0-9]*\)(.*/\1/p' "$ROOT/include/plimsoll/$(header_of "$map")"
+    done | sort -u >in_headers
+    [ "$(wc -l <in_headers)" -gt 60 ]
+    sed -n '/^## Every function/,$p' "$page" | grep -o '`pl_[a-z_0-9]*`' | tr -d '`' | sort >in_tables
+    diff in_headers in_tables
+    grep -o -w -E '(pl|PL|PLIMSOLL)_[A-Za-z_0-9]+' "$page" | sort -u >on_page
+    while read -r name; do
+        grep -q -w "$name" "$ROOT"/include/plimsoll/*.h "$ROOT"/*.map || echo "$name"
+    done <on_page >wrong
+    silent wrong
 }
 
 libraries_export_the_maps() {
@@ -75,6 +93,7 @@ static_libraries_keep_to_their_prefix() {
 }
 
 try maps_list_the_headers
+try the_page_names_every_function
 try libraries_export_the_maps
 try what_is_lent_is_used
 try libplimsoll_needs_libc_libm_and_zlib
