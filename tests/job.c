@@ -160,7 +160,16 @@ static void a_request_ends_at_its_limits(void) {
     CHECK_STR(err.message, "cancelled");
     pl_limits_default(&limits);
     CHECK_INT(within(model, &limits, &err), PL_OK); /* the model is as it was */
+    limits.timeout_ms = -1; /* a deadline that has passed must not become none */
+    CHECK_INT(within(model, &limits, &err), PL_USAGE);
+    CHECK_STR(err.where, "limits");
+    open_model("resnet18.pt2", &limits, PL_USAGE);
+    pl_limits_default(&limits);
+    limits.size = 0;
+    CHECK_INT(within(model, &limits, &err), PL_USAGE);
+    open_model("resnet18.pt2", &limits, PL_USAGE);
     pl_model_close(&model);
+    pl_limits_default(&limits);
     limits.operators = 10;
     open_model("resnet18.pt2", &limits, PL_LIMIT);
 }

@@ -463,6 +463,8 @@ pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_coun
     if (given && !PL_SIZED_OK(given, limits))
         return pl_fail(err, PL_USAGE, "settings", -1, "settings whose size is not set");
     if (given) pl_sized_read(&own, sizeof own, given, given->size);
+    pl_status status = pl_limits_check(settings->limits, err);
+    if (status != PL_OK) return status;
     pl_jobs *jobs = calloc(1, sizeof *jobs);
     if (!jobs) return no_memory(err);
     pl_limits_default(&jobs->limits);
@@ -473,8 +475,7 @@ pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_coun
     jobs->data = "";
     jobs->bin_bytes = 8000 * mib;
     jobs->threads = settings->threads;
-    pl_status status =
-        jobs->arena ? read_all(jobs, paths, path_count, settings, err) : no_memory(err);
+    status = jobs->arena ? read_all(jobs, paths, path_count, settings, err) : no_memory(err);
     if (status == PL_MISSING && jobs->budget.spent) {
         char where[sizeof((pl_error *)0)->where] = "";
         if (err) memcpy(where, err->where, sizeof where);

@@ -12,6 +12,17 @@ void pl_limits_default_sized(pl_limits *limits, size_t size) {
     pl_sized_fill(limits, size, &usual, sizeof usual);
 }
 
+pl_status pl_limits_check(const pl_limits *limits, pl_error *err) {
+    if (!limits) return PL_OK;
+    if (!PL_SIZED_OK(limits, cancel_context))
+        return pl_fail(err, PL_USAGE, "limits", -1,
+                       "limits of %zu bytes; pl_limits_default sets their size", limits->size);
+    if (limits->operators < 0 || limits->events < 0 || limits->timeout_ms < 0 ||
+        limits->deadline_ns < 0)
+        return pl_fail(err, PL_USAGE, "limits", -1, "a limit below 0; 0 is none");
+    return PL_OK;
+}
+
 void pl_budget_start(pl_budget *budget, const pl_limits *limits) {
     pl_limits own;
     pl_limits_default(&own);

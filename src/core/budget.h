@@ -28,6 +28,9 @@ typedef struct pl_budget {
     pl_spent spent; /* the first limit that was reached */
 } pl_budget;
 
+/* PL_USAGE: a size that is not set, or a number below 0. NULL is right. */
+pl_status pl_limits_check(const pl_limits *limits, pl_error *err);
+
 /* From now on. limits: NULL for the defaults. */
 void pl_budget_start(pl_budget *budget, const pl_limits *limits);
 

@@ -158,7 +158,8 @@ pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
     pl_allocator_settings settings;
     pl_allocator_settings_default(&settings);
     const char *optimizer = job->optimizer, *gpu = job->gpu, *estimator = job->estimator;
-    pl_status status = check_size("batch", job->batch, err);
+    pl_status status = pl_limits_check(job->limits, err);
+    if (status == PL_OK) status = check_size("batch", job->batch, err);
     if (status == PL_OK) status = check_size("seq", job->seq, err);
     if (status == PL_OK)
         status = check_range("precision", (int64_t)job->precision, PL_PRECISION_AS_EXPORTED,

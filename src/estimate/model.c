@@ -184,7 +184,8 @@ static pl_status open_model(pl_model **out, const char *path, const void *bytes,
                        given->size);
     if (given) pl_sized_read(&settings, sizeof settings, given, given->size);
     pl_job first;
-    pl_status status = settings.first ? pl_job_read(&first, settings.first, err) : PL_OK;
+    pl_status status = pl_limits_check(settings.limits, err);
+    if (status == PL_OK && settings.first) status = pl_job_read(&first, settings.first, err);
     if (status != PL_OK) return status;
     pl_model *model = calloc(1, sizeof *model);
     if (!model) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
