@@ -49,6 +49,47 @@ static void grown_array_keeps_its_contents(void) {
     pl_arena_free(&arena);
 }
 
+/* Arenas of one budget that grow by turns, are freed in any order and grow again: what they give is
+ * zeroed each time and nobody else's, and the budget has all of it back. */
+static void large_requests_share_chunks(void) {
+    enum { ARENAS = 5, ROUNDS = 40, PIECES = 200, PIECE = 9000 };
+    pl_budget budget = {.most_bytes = 64 << 20};
+    pl_arena *arenas[ARENAS] = {0};
+    unsigned char *pieces[ARENAS][PIECES];
+    size_t counts[ARENAS] = {0};
+    uint32_t random = 1;
+    int wrong = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        random = random * 1664525u + 1013904223u;
+        int k = (int)(random >> 16) % ARENAS;
+        if (!arenas[k]) arenas[k] = pl_arena_new(&budget);
+        size_t more = (size_t)(random >> 8) % PIECES;
+        for (size_t i = 0; i < more && counts[k] < PIECES; i++) {
+            unsigned char *piece = pl_arena_alloc(arenas[k], PIECE);
+            CHECK(piece != NULL);
+            if (!piece) return;
+            for (int j = 0; j < PIECE; j++) wrong += piece[j] != 0;
+            memset(piece, k + 1, PIECE);
+            pieces[k][counts[k]++] = piece;
+        }
+        for (int a = 0; a < ARENAS; a++)
+            for (size_t i = 0; i < counts[a]; i++)
+                wrong += pieces[a][i][0] != a + 1 || pieces[a][i][PIECE - 1] != a + 1;
+        CHECK(budget.bytes <= budget.most_bytes);
+        if (counts[k] == PIECES) {
+            if (random & 1)
+                pl_arena_free(&arenas[k]);
+            else
+                pl_arena_reset(arenas[k]);
+            counts[k] = 0;
+        }
+    }
+    CHECK_INT(wrong, 0);
+    for (int a = 0; a < ARENAS; a++) pl_arena_free(&arenas[a]);
+    CHECK_INT(budget.bytes, 0);
+    CHECK(budget.chunk == NULL);
+}
+
 static void told_to_fail(void) {
     pl_arena *arena = pl_arena_new(0);
     pl_arena_fail_after(2);
@@ -82,6 +123,7 @@ int main(void) {
     RUN(zeroed_and_aligned);
     RUN(limit_holds);
     RUN(grown_array_keeps_its_contents);
+    RUN(large_requests_share_chunks);
     RUN(told_to_fail);
     RUN(strings_end);
     RUN(sums_that_do_not_fit);

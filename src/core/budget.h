@@ -25,7 +25,8 @@ typedef struct pl_budget {
     int64_t deadline_ns;             /* of pl_now_ns; 0: none */
     int (*cancelled)(void *context); /* NULL: never */
     void *cancel_context;
-    pl_spent spent; /* the first limit that was reached */
+    pl_spent spent;         /* the first limit that was reached */
+    struct pl_chunk *chunk; /* arena.c's: where its arenas cut their blocks; NULL: none yet */
 } pl_budget;
 
 /* PL_USAGE: a size that is not set, or a number below 0. NULL is right. */
