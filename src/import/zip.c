@@ -4,6 +4,8 @@
 
 #include <zlib.h>
 
+#include "core/crc32.h"
+
 enum {
     LOCAL_SIZE = 30,
     ENTRY_SIZE = 46,
@@ -196,10 +198,6 @@ static pl_status inflate_member(const unsigned char *packed, uint64_t packed_siz
     return PL_OK;
 }
 
-static bool crc_matches(const unsigned char *bytes, uint64_t size, uint32_t crc) {
-    return (uint32_t)crc32_z(0, bytes, (size_t)size) == crc;
-}
-
 pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *arena,
                       const char *where, const void **bytes, size_t *size, pl_error *err) {
     int64_t entry = (int64_t)member->entry;
@@ -247,7 +245,7 @@ pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *
         if (status != PL_OK) return status;
         data = to;
     }
-    if (!crc_matches(data, member->size, member->crc))
+    if (pl_crc32(data, (size_t)member->size) != member->crc)
         return pl_fail(err, PL_INPUT, where, entry,
                        "expected CRC %08x: the member's data are damaged", member->crc);
     *bytes = data;

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
+#include "core/crc32.h"
 #include "core/replace.h"
 
 /* HEADER: magic, version and checksum; SIZE: the bytes behind it, in 8. HEAD: all up to the arrays;
@@ -105,7 +105,7 @@ pl_status pl_trained_write(const pl_trained *t, pl_writer *w, pl_error *err) {
     unsigned char *part = w->bytes + from;
     size_t size = w->size - from;
     set_bytes(part + HEADER, size - HEADER - SIZE, 8);
-    set_bytes(part + MAGIC + 4, crc32_z(0, part + HEADER, size - HEADER), 4);
+    set_bytes(part + MAGIC + 4, pl_crc32(part + HEADER, size - HEADER), 4);
     return PL_OK;
 }
 
@@ -299,7 +299,7 @@ static pl_status read_part(pl_trained **out, const void *bytes, size_t size, siz
     if (r.size % ALIGN)
         return pl_fail(err, PL_INPUT, name, HEADER, "expected a part of a multiple of %d bytes",
                        ALIGN);
-    uint32_t found = trusted ? sum : (uint32_t)crc32_z(0, r.bytes + HEADER, r.size - HEADER);
+    uint32_t found = trusted ? sum : pl_crc32(r.bytes + HEADER, r.size - HEADER);
     if (found != sum)
         return pl_fail(err, PL_INPUT, name, MAGIC + 4,
                        "expected the checksum %08x, the file's bytes have %08x: it is damaged", sum,
