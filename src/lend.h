@@ -9,6 +9,7 @@
 #include "core/arena.h"
 #include "core/checked.h"
 #include "core/clock.h"
+#include "core/cpu.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/sized.h"

@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#include "lend.h"
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define PL_HAS_AVX2 1
@@ -43,7 +45,7 @@ const pl_kernels *pl_kernels_plain(void) {
 
 const pl_kernels *pl_kernels_here(void) {
 #ifdef PL_HAS_AVX2
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2_kernels;
+    if (pl_cpu_has_avx2_fma()) return &avx2_kernels;
 #endif
     return &plain_kernels;
 }

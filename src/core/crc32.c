@@ -10,12 +10,14 @@
 
 #include <zlib.h>
 
+#include "core/cpu.h"
+
 #if defined __x86_64__ && defined __GNUC__
 #include <immintrin.h>
 
 #define FOLDING __attribute__((target("pclmul,sse2")))
 
-enum { LANES = 4, LANE = 16, STRIDE = LANES * LANE };
+enum { LANES = 4, LANE = 16, STRIDE = LANES * LANE, WORTH_FOLDING = 16 << 10 };
 
 /* `piece` moved on to where `next` stands. by: x^(n+32) mod P and x^(n-32) mod P for its halves,
  * bits reversed and shifted by one, as the product of reversed numbers needs them. */
@@ -46,7 +48,7 @@ FOLDING static uint32_t fold_all(const unsigned char *bytes, size_t size) {
 }
 
 uint32_t pl_crc32(const void *bytes, size_t size) {
-    if (size >= STRIDE && __builtin_cpu_supports("pclmul")) return fold_all(bytes, size);
+    if (size >= WORTH_FOLDING && pl_cpu_has_pclmul()) return fold_all(bytes, size);
     return (uint32_t)crc32_z(0, bytes, size);
 }
 #else
