@@ -1,7 +1,7 @@
 /* arena: see arena.h. Blocks double from 64 KiB to 8 MiB, so that a request makes few calls to
  * calloc and cost stays linear.
  *
- * A request that has grown, one of its arenas to its third block, cuts blocks from chunks of 2 MiB, aligned to that, which the kernel
+ * A large request cuts its blocks from chunks of 2 MiB, aligned to that, which the kernel
  * is asked to back with one huge page each: one page fault in place of 512, each of which costs
  * 1 to 2 us. All arenas of a budget cut from the same chunk, since few of them fill one alone. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, madvise */
@@ -36,7 +36,11 @@ enum {
     FIRST_BLOCK = 64 << 10,
     LAST_BLOCK = 8 << 20,
     CHUNK = 2 << 20,
-    GROWN = 256 << 10, /* a block from which on a request counts as large */
+    CUT = 128 << 10, /* a block of a chunk: small, since cutting another costs nothing */
+    /* what shows that a request is large: an arena that has grown to its third block, or all that
+       the request holds, its model among it */
+    LARGE_BLOCK = 256 << 10,
+    LARGE_REQUEST = 1 << 20,
 };
 #define HEADER       ((sizeof(block) + ALIGN - 1) & ~(size_t)(ALIGN - 1))
 #define CHUNK_HEADER ((sizeof(chunk) + ALIGN - 1) & ~(size_t)(ALIGN - 1))
@@ -85,13 +89,15 @@ static size_t room_left(const pl_budget *budget) {
     return budget && budget->most_bytes ? budget->most_bytes - budget->bytes : SIZE_MAX;
 }
 
-/* A block of `least` to `size` bytes from the budget's chunk, or from a new one; NULL where it has
- * no room for one, or the block is too large. The budget pays for the chunk. */
+/* A block of `least` bytes or more from the budget's chunk, or from a new one; NULL where it has no
+ * room for one, the request is small or the block too large. size: what calloc would be asked for.
+ * The budget pays for the chunk. */
 static block *cut_block(pl_budget *budget, size_t least, size_t size) {
     if (!budget || least > CHUNK - CHUNK_HEADER - HEADER) return NULL;
     if (budget->chunk && CHUNK - budget->chunk->cut < HEADER + least) budget->chunk = NULL;
     if (!budget->chunk) {
-        if (size < GROWN || room_left(budget) < CHUNK) return NULL;
+        bool large = size >= LARGE_BLOCK || budget->bytes >= LARGE_REQUEST;
+        if (!large || room_left(budget) < CHUNK) return NULL;
         budget->chunk = map_chunk();
         if (!budget->chunk) return NULL;
         budget->chunk->cut = CHUNK_HEADER;
@@ -100,7 +106,9 @@ static block *cut_block(pl_budget *budget, size_t least, size_t size) {
     chunk *c = budget->chunk;
     size_t room = CHUNK - c->cut - HEADER;
     block *b = (block *)(void *)((char *)c + c->cut);
-    *b = (block){.chunk = c, .size = size < room ? size : room};
+    *b = (block){.chunk = c, .size = room};
+    size_t cut = least > CUT ? least : CUT;
+    if (cut < room) b->size = cut;
     c->cut += HEADER + b->size;
     c->blocks++;
     return b;

@@ -57,6 +57,18 @@ int32_t pl_block_new(pl_eager *e, int64_t bytes) {
     return block;
 }
 
+void pl_tape_reserve(pl_eager *e, size_t blocks, size_t events) {
+    pl_tape *tape = e->tape;
+    const pl_budget *budget = pl_arena_budget(tape->arena);
+    if (budget && budget->most_events && events > (uint64_t)budget->most_events)
+        events = (size_t)budget->most_events;
+    void *more =
+        pl_arena_grow(tape->arena, tape->blocks, &e->block_room, blocks, sizeof *tape->blocks);
+    if (more) tape->blocks = more;
+    more = pl_arena_grow(tape->arena, tape->events, &e->event_room, events, sizeof *tape->events);
+    if (more) tape->events = more;
+}
+
 void pl_block_gone(pl_eager *e, int32_t block) {
     if (block) push_event(e, -block);
 }
@@ -117,14 +129,20 @@ static int64_t count_elements(int dims, const int64_t *sizes) {
     return none ? 0 : n;
 }
 
-static pl_value *value_on(pl_eager *e, pl_storage *storage, pl_dtype dtype, int dims,
+/* storage NULL: one of its own, in one piece with the value, of a new block. */
+static pl_value *value_on(pl_eager *e, pl_storage *storage, int64_t bytes, pl_dtype dtype, int dims,
                           const int64_t *sizes, const int64_t *strides) {
     if (dims > PL_MAX_DIMS) return fail(e);
     pl_value *value =
-        pl_arena_alloc(e->step_arena, sizeof *value + (size_t)dims * 2 * sizeof *value->sizes);
+        pl_arena_alloc(e->step_arena, sizeof *value + (size_t)dims * 2 * sizeof *value->sizes +
+                                          (storage ? 0 : sizeof *storage));
     if (!value) return fail(e);
     value->sizes = (int64_t *)(value + 1);
     value->strides = value->sizes + dims;
+    if (!storage) {
+        storage = (pl_storage *)(value->strides + dims);
+        storage->block = pl_block_new(e, bytes);
+    }
     value->elements = count_elements(dims, sizes);
     if (value->elements < 0) {
         if (!e->failed) e->too_large = e->what ? e->what : "the model";
@@ -162,12 +180,10 @@ pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes,
                  const int64_t *strides) {
     int64_t n = strides ? storage_elements(dims, sizes, strides) : count_elements(dims, sizes);
     int64_t bytes;
-    pl_storage *storage = pl_arena_alloc(e->step_arena, sizeof *storage);
     if (n < 0 && !e->failed) e->too_large = e->what ? e->what : "the model";
-    if (!storage || n < 0 || !pl_mul_i64(n, pl_dtype_size(dtype), &bytes)) return fail(e);
-    storage->block = pl_block_new(e, bytes);
+    if (n < 0 || !pl_mul_i64(n, pl_dtype_size(dtype), &bytes)) return fail(e);
     if (bytes > 0) pl_work_made(e, bytes);
-    return value_on(e, storage, dtype, dims, sizes, strides);
+    return value_on(e, NULL, bytes, dtype, dims, sizes, strides);
 }
 
 pl_value *pl_new_like(pl_eager *e, const pl_value *like, pl_dtype dtype) {
@@ -180,7 +196,7 @@ pl_value *pl_new_flat(pl_eager *e, pl_dtype dtype, int64_t count) {
 
 pl_value *pl_alias(pl_eager *e, const pl_value *base, int dims, const int64_t *sizes,
                    const int64_t *strides) {
-    pl_value *view = value_on(e, base->storage, base->dtype, dims, sizes, strides);
+    pl_value *view = value_on(e, base->storage, 0, base->dtype, dims, sizes, strides);
     if (view == &e->nothing) return view;
     view->base = base->base ? base->base : (pl_value *)base; /* to be given a function, not held */
     if (e->in_backward && !e->grad_enabled) view->view = true;

@@ -167,6 +167,8 @@ struct pl_eager {
 /* Allocates a block on the tape; 0 for no bytes. */
 int32_t pl_block_new(pl_eager *e, int64_t bytes);
 void pl_block_gone(pl_eager *e, int32_t block);
+/* Room for so many blocks and events in all, where memory has it: fewer copies of growing arrays. */
+void pl_tape_reserve(pl_eager *e, size_t blocks, size_t events);
 /* A block that lives for the length of one call: workspace. */
 void pl_scratch(pl_eager *e, int64_t bytes);
 void pl_cache_emptied(pl_eager *e); /* torch.cuda.empty_cache() */

@@ -30,16 +30,20 @@ pl_fn *pl_fn_new(pl_eager *e, const char *name, pl_backward *backward, int input
     bool wanted = false;
     for (int i = 0; i < input_count; i++) wanted |= inputs[i] && inputs[i]->needs_grad;
     if (!wanted) return NULL;
-    pl_fn *fn = pl_arena_alloc(e->step_arena, sizeof *fn);
-    pl_edge *edges = pl_arena_array(e->step_arena, (size_t)input_count, sizeof *edges);
-    pl_value **grads = pl_arena_array(e->step_arena, (size_t)output_count, sizeof *grads);
+    pl_edge *edges;
+    pl_value **grads;
+    /* in one piece: the function, its edges, its gradients */
+    pl_fn *fn = pl_arena_alloc(e->step_arena, sizeof *fn + (size_t)input_count * sizeof *edges +
+                                                  (size_t)output_count * sizeof *grads);
     pl_fn **grown =
         fn ? pl_arena_grow(e->step_arena, e->fns, &e->fn_room, e->fn_count + 1, sizeof *grown)
            : NULL;
-    if (!fn || !edges || !grads || !grown) {
+    if (!grown) {
         e->failed = true;
         return NULL;
     }
+    edges = (pl_edge *)(fn + 1);
+    grads = (pl_value **)(edges + input_count);
     e->fns = grown;
     e->fns[e->fn_count++] = fn;
     *fn = (pl_fn){.backward = backward,
@@ -73,9 +77,11 @@ void pl_fn_output(pl_fn *fn, pl_value *value, int output) {
 int pl_save(pl_eager *e, pl_fn *fn, pl_value *value) {
     if (!fn) return -1;
     if (fn->saved_count == fn->saved_room) {
-        size_t room = (size_t)fn->saved_room;
+        enum { FEW = 4 };
+        size_t room = fn->saved ? (size_t)fn->saved_room : FEW;
         pl_value **grown =
-            pl_arena_grow(e->step_arena, fn->saved, &room, room ? room * 2 : 4, sizeof *grown);
+            fn->saved ? pl_arena_grow(e->step_arena, fn->saved, &room, room * 2, sizeof *grown)
+                      : pl_arena_array(e->step_arena, room, sizeof *grown);
         if (!grown || room > INT32_MAX) {
             e->failed = true;
             return -1;
