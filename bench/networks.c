@@ -1,7 +1,7 @@
 /* networks: how long the networks of lab/learn take. bench/networks.py runs it beside PyTorch.
  *
- *     networks predict NET COLUMNS CHANNELS STEPS OUTPUTS      microseconds an estimate, one sample
- *     networks train NET COLUMNS CHANNELS STEPS SAMPLES BATCH THREADS EPOCHS    seconds an epoch
+ *     networks predict NET COLUMNS CHANNELS STEPS OUTPUTS      microseconds per sample
+ *     networks train NET COLUMNS CHANNELS STEPS SAMPLES BATCH THREADS EPOCHS    seconds per epoch
  *     networks outputs MODEL INPUT COLUMNS CHANNELS STEPS SAMPLES   a network's bytes, f32 inputs
  *     networks products THREADS          GFLOP/s of matrix products: kernels, OpenBLAS
  *

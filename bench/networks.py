@@ -3,7 +3,7 @@
     python3 bench/networks.py PROGRAM [--quick]
 
 PROGRAM is bench/networks.c, built as its first lines say. Prints Markdown: whether the outputs agree for the same
-weights, microseconds an estimate, seconds a training epoch, and GFLOP/s of the products behind them. Both sides get
+weights, microseconds per estimate, seconds per training epoch, and GFLOP/s of the products behind them. Both sides get
 their best of several rounds, in turns; of one thread it is processor time, so that a neighbour on the machine costs
 neither of them much. Needs torch (CPU) and numpy; --quick leaves the full-size network out.
 """

@@ -7,7 +7,7 @@ For each file: the whole process `plimsoll estimate FILE --json` (start, read, s
 as the report's elapsed_us has it, and json.load of the archive's model.json in this process. Medians of ROUNDS.
 With --old: another plimsoll, side by side with this one and by turns, of any inputs: the whole process and the
 simulation alone, least and median, instructions where valgrind is there; and how long a process takes to start.
-With --grow: chains of 100 to 100,000 operators made by tools/make_chain.py, time and memory an operator.
+With --grow: chains of 100 to 100,000 operators made by tools/make_chain.py, time and memory per operator.
 """
 import json
 import os

@@ -2,9 +2,9 @@
  *
  *     trees FILE.csv LEARNER OPTIONS SEED CLASSES
  *
- * The file: a line of names, then a line a row: 0 (learn) or 1 (test), the target or class, the
- * columns. CLASSES: 0 for a regression. Prints times and size, a name and a number a line, then
- * "predictions" and a line a test row: the prediction, or the class. */
+ * The file: a line of names, then a line per row: 0 (learn) or 1 (test), the target or class, the
+ * columns. CLASSES: 0 for a regression. Prints times and size, a name and a number per line, then
+ * "predictions" and a line per test row: the prediction, or the class. */
 #include "lab/learn/learners.h"
 
 #include <stdio.h>

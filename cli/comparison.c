@@ -41,7 +41,8 @@ size_t trials_without_graph(const pl_evaluation *e) {
 
 size_t trials_unmeasured(const pl_evaluation *e) {
     size_t count = 0;
-    for (size_t i = 0; i < e->count; i++) count += isfinite(pl_evaluation_trial(e, i)->measured) ? 0 : 1;
+    for (size_t i = 0; i < e->count; i++)
+        count += isfinite(pl_evaluation_trial(e, i)->measured) ? 0 : 1;
     return count;
 }
 
@@ -229,7 +230,8 @@ size_t worst_trials(const pl_evaluation *e, const pl_trial **worst) {
     size_t count = 0;
     for (size_t i = 0; i < e->count; i++)
         if (trial_counts(pl_evaluation_trial(e, i)))
-            all[count++] = (wrong){pl_evaluation_trial(e, i), fabs(trial_error(e->target, pl_evaluation_trial(e, i)))};
+            all[count++] = (wrong){pl_evaluation_trial(e, i),
+                                   fabs(trial_error(e->target, pl_evaluation_trial(e, i)))};
     qsort(all, count, sizeof *all, compare_wrong);
     size_t kept = count < WORST ? count : WORST;
     for (size_t i = 0; i < kept; i++) worst[i] = all[i].trial;
@@ -296,7 +298,7 @@ static size_t failures(const contender *of, const pl_trial **first) {
 }
 
 /* Estimators that stumble over the same jobs for the same reason share a remark. */
-static void tell_failures(comparison *c) {
+static void remark_failures(comparison *c) {
     bool *said = need(c->ran, sizeof *said);
     for (size_t i = 0; i < c->ran; i++) {
         const pl_trial *first, *other;
@@ -345,7 +347,7 @@ static void find_remarks(comparison *c) {
             if (c->list[k].evaluation->remark == text) text = NULL;
         if (text) remark(c, "%s", text);
     }
-    tell_failures(c);
+    remark_failures(c);
     for (size_t i = c->ran; i < c->count; i++)
         remark(c, "%s is left out: %s", c->list[i].info->name, c->list[i].left_out);
 }
@@ -379,7 +381,8 @@ static void score_common(comparison *c) {
     for (size_t k = 0; k < c->jobs; k++) {
         size_t with = 0;
         for (size_t i = 0; i < c->ran; i++)
-            with += !c->list[i].narrow && trial_counts(pl_evaluation_trial(c->list[i].evaluation, k));
+            with +=
+                !c->list[i].narrow && trial_counts(pl_evaluation_trial(c->list[i].evaluation, k));
         chosen[k] = with == wide;
         c->common_jobs += chosen[k];
         c->differ = c->differ || (with > 0 && with < wide);

@@ -210,7 +210,7 @@ static int write_files(const comparison *c, const request *r) {
 }
 
 /* One estimator without a single estimate: what is known of the jobs is reported all the same. */
-static int tell_failure(comparison *c, const request *r, int code, bool whole) {
+static int show_failure(comparison *c, const request *r, int code, bool whole) {
     contender *of = &c->list[0];
     if (!of->evaluation) return code;
     complain(code, "%s: %s", r->file, of->left_out);
@@ -224,8 +224,8 @@ static int tell_failure(comparison *c, const request *r, int code, bool whole) {
 }
 
 /* Ranks, writes and prints what has run. */
-static int tell(comparison *c, const request *r, int code, bool all, bool whole) {
-    if (c->count == 1 && c->list[0].left_out) return tell_failure(c, r, code, whole);
+static int show(comparison *c, const request *r, int code, bool all, bool whole) {
+    if (c->count == 1 && c->list[0].left_out) return show_failure(c, r, code, whole);
     comparison_rank(c);
     if (c->ran == 0) {
         for (size_t i = 0; all && i < c->remark_count; i++)
@@ -277,9 +277,9 @@ static int evaluate_target(const request *r, const pl_jobs *jobs, const char *ta
                text_style(PLAIN));
     bool ran = false;
     for (size_t i = 0; i < c.count; i++) ran = ran || c.list[i].evaluation;
-    /* An object is owed where others stand beside it. */
+    /* One of several targets has an object even where there is nothing to show. */
     if (several && r->json && !ran) printf("{\"target\":\"%s\"}", target);
-    code = tell(&c, r, code, all, !several);
+    code = show(&c, r, code, all, !several);
     comparison_free(&c);
     return code;
 }

@@ -157,7 +157,7 @@ static void put_manual(void) {
     fputs(".SH DESCRIPTION\n", stdout);
     put_paragraph(
         "plimsoll reads a model that torch.export.save wrote, simulates what PyTorch would "
-        "allocate over three training steps on a CUDA card, and tells the peak. It needs "
+        "allocate over three training steps on a CUDA card, and reports the peak. It needs "
         "neither Python nor PyTorch nor a GPU. Results are on standard output, all else on "
         "standard error; colour and progress bars on a terminal only.");
     for (int v = 0; v < VERBS; v++) {

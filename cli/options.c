@@ -31,7 +31,7 @@ const verb_row verb_table[VERBS] = {
          ".pt2 archive of torch.export.save or the model.json inside one, a Hugging Face "
          "config.json, an ONNX model, a layer spec in YAML or JSON, the text of torchsummary or "
          "torchinfo (for estimators that need only counts), or a trace or graph that plimsoll "
-         "wrote; which of them, its content tells. With several batches or sequence lengths a "
+         "wrote; its content decides which of them. With several batches or sequence lengths a "
          "table is printed. Dynamic dimensions other than batch and sequence length are taken at "
          "the size they were exported with.",
          NULL},

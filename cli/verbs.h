@@ -25,7 +25,7 @@ int sweep(const request *r, const pl_model *model);
 
 /* Opens r->file; on failure complains and returns an exit code. */
 int open_model(pl_model **model, const request *r);
-/* One simulation, with a sign of life when it takes long; complains on failure. */
+/* One simulation, with a progress bar when it takes long; complains on failure. */
 int simulate(pl_report **report, const pl_model *model, const request *r, const pl_job *job);
 
 /* Two lines of what is simulated: the model, and how it is trained on which card. */

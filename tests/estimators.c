@@ -8,13 +8,13 @@
 
 /* ---- the registry ---- */
 
-/* Looks rows up while others add them. */
 /* An evaluation that was not run: the head of lab/train/evaluate.c's. */
 typedef struct made {
     pl_evaluation open;
     pl_trial *trials;
 } made;
 
+/* Looks rows up while others add them. */
 static void *looks_up(void *wrong) {
     for (int i = 0; i < 2000; i++) {
         pl_lab_register();
@@ -518,7 +518,8 @@ static pl_evaluation *evaluate(const pl_jobs *of, pl_evaluate_settings *settings
         return NULL;
     }
     size_t asked = 0;
-    for (size_t i = 0; i < evaluation->count; i++) asked += pl_evaluation_trial(evaluation, i)->elapsed_us > 0;
+    for (size_t i = 0; i < evaluation->count; i++)
+        asked += pl_evaluation_trial(evaluation, i)->elapsed_us > 0;
     CHECK(w.calls >= asked && !w.back && !w.beyond && w.last == w.total);
     CHECK_INT(w.full, asked > 0);
     return evaluation;
@@ -665,7 +666,8 @@ static void what_does_not_learn_ignores_the_split(void) {
         CHECK(split->folds == 0 && !split->seen && isnan(split->train_s));
         for (size_t i = 0; i < plain->count; i++) {
             CHECK_INT(pl_evaluation_trial(plain, i)->status, PL_OK); /* with and without a graph */
-            CHECK_INT(pl_evaluation_trial(plain, i)->peak_bytes, pl_evaluation_trial(split, i)->peak_bytes);
+            CHECK_INT(pl_evaluation_trial(plain, i)->peak_bytes,
+                      pl_evaluation_trial(split, i)->peak_bytes);
             CHECK_INT(pl_evaluation_trial(split, i)->fold, -1);
         }
     }
@@ -692,7 +694,8 @@ static void jobs_without_a_graph(void) {
     pl_error err = {0};
     settings.progress = NULL;
     CHECK_INT(pl_evaluate(&e, bare, &settings, &err), PL_OK);
-    for (size_t i = 0; e && i < e->count; i++) CHECK_INT(pl_evaluation_trial(e, i)->status, PL_MISSING);
+    for (size_t i = 0; e && i < e->count; i++)
+        CHECK_INT(pl_evaluation_trial(e, i)->status, PL_MISSING);
     pl_evaluation_close(&e);
     /* A graph that cannot be read is the job's own trouble. */
     const char *path = write_file("one", JOB RESULT "}}", strlen(JOB RESULT "}}"));
@@ -700,7 +703,8 @@ static void jobs_without_a_graph(void) {
     pl_jobs *broken = open_files(&path, 1, scratch, "h200");
     if (broken) e = evaluate(broken, &settings);
     if (e) {
-        CHECK(pl_evaluation_trial(e, 0)->has_graph && pl_evaluation_trial(e, 0)->status == PL_INPUT);
+        CHECK(pl_evaluation_trial(e, 0)->has_graph &&
+              pl_evaluation_trial(e, 0)->status == PL_INPUT);
         CHECK(pl_evaluation_trial(e, 0)->message[0]);
     }
     pl_evaluation_close(&e);
@@ -835,7 +839,8 @@ static void levels_lean_to_high(void) {
     CHECK(pl_level_predicted(t, PL_SMACT, &(pl_figure){29, 10, 100}) == PL_LEVEL_LOW);
     CHECK(pl_level_predicted(t, PL_SMACT, &(pl_figure){NAN, NAN, NAN}) == PL_LEVEL_UNKNOWN);
     CHECK(pl_level_predicted(t, PL_TENSOR, &(pl_figure){50, 40, 60}) == PL_LEVEL_UNKNOWN);
-    CHECK(pl_level_predicted(PL_FAMILY_UNKNOWN, PL_SMACT, &(pl_figure){50, 40, 60}) == PL_LEVEL_UNKNOWN);
+    CHECK(pl_level_predicted(PL_FAMILY_UNKNOWN, PL_SMACT, &(pl_figure){50, 40, 60}) ==
+          PL_LEVEL_UNKNOWN);
 }
 
 /* Counters: differences in points, and the classes of each job's own family. */

@@ -475,9 +475,9 @@ static void folds_refused(void) {
     CHECK_INT(pl_folds_deal(fold, 4, 1, NULL, NULL, 1, &err), PL_USAGE);
     CHECK_STR(err.message, "1 folds: at least 2 are expected");
     CHECK_INT(pl_folds_deal(fold, 4, 5, NULL, NULL, 1, &err), PL_USAGE);
-    CHECK_STR(err.message, "5 folds of 4 samples: there must be at least one a fold");
+    CHECK_STR(err.message, "5 folds of 4 samples: there must be at least one per fold");
     CHECK_INT(pl_folds_deal(fold, 4, 3, two, NULL, 1, &err), PL_USAGE);
-    CHECK_STR(err.message, "3 folds of 2 groups: there must be at least one a fold");
+    CHECK_STR(err.message, "3 folds of 2 groups: there must be at least one per fold");
     CHECK_INT(pl_folds_deal(fold, 0, 2, NULL, NULL, 1, &err), PL_USAGE);
     CHECK_INT(pl_folds_hold_out(apart, 4, 0.5, group, 1, &err), PL_USAGE);
     CHECK_INT(pl_folds_hold_out(apart, 1, 0.5, NULL, 1, &err), PL_USAGE);

@@ -252,7 +252,7 @@ static const char *reason_for(const trace *t, const result *r) {
     result other = replay(t, before_kernels);
     if (is_exact(t, &other))
         return "order of addresses: exact with the ranges that the context has before its first "
-               "kernel;\n    probably libraries loaded in the job moved them, which no trace tells";
+               "kernel;\n    probably libraries loaded in the job moved them, which no trace shows";
     return "NOT EXPLAINED";
 }
 

@@ -370,26 +370,28 @@ static void classes_are_learnt(void) {
 
 static void adaboost_weights_by_hand(void) {
     /* losses 0, 1/4, 1/2, 1; mean 7/16; beta = 7/9 */
-    double weights[4] = {0.25, 0.25, 0.25, 0.25}, errors[4] = {0, 1, 2, 4}, say;
-    CHECK(pl_adaboost_reweigh(weights, errors, 4, PL_ADABOOST_LINEAR, 1, &say));
-    CHECK(fabs(say - log(9.0 / 7.0)) < 1e-12);
+    double weights[4] = {0.25, 0.25, 0.25, 0.25}, errors[4] = {0, 1, 2, 4}, tree_weight;
+    CHECK(pl_adaboost_reweigh(weights, errors, 4, PL_ADABOOST_LINEAR, 1, &tree_weight));
+    CHECK(fabs(tree_weight - log(9.0 / 7.0)) < 1e-12);
     double powers[4] = {7.0 / 9, pow(7.0 / 9, 0.75), pow(7.0 / 9, 0.5), 1}, sum = 0;
     for (int i = 0; i < 4; i++) sum += powers[i];
     for (int i = 0; i < 4; i++) CHECK(fabs(weights[i] - powers[i] / sum) < 1e-12);
 
     double even[4] = {0.25, 0.25, 0.25, 0.25}, squares[4] = {0, 1, 2, 4};
-    CHECK(pl_adaboost_reweigh(even, squares, 4, PL_ADABOOST_SQUARE, 1, &say));
+    CHECK(pl_adaboost_reweigh(even, squares, 4, PL_ADABOOST_SQUARE, 1, &tree_weight));
     CHECK(fabs(squares[1] - 1.0 / 16) < 1e-12 && fabs(squares[2] - 0.25) < 1e-12);
-    CHECK(fabs(say - log((1 - 21.0 / 64) / (21.0 / 64))) < 1e-12);
+    CHECK(fabs(tree_weight - log((1 - 21.0 / 64) / (21.0 / 64))) < 1e-12);
 
     double again[4] = {0.25, 0.25, 0.25, 0.25}, powersof[4] = {0, 1, 2, 4};
-    CHECK(pl_adaboost_reweigh(again, powersof, 4, PL_ADABOOST_EXPONENTIAL, 0.5, &say));
+    CHECK(pl_adaboost_reweigh(again, powersof, 4, PL_ADABOOST_EXPONENTIAL, 0.5, &tree_weight));
     CHECK(fabs(powersof[3] - (1 - exp(-1))) < 1e-12);
 
     double bad[2] = {0.5, 0.5}, all[2] = {3, 3};
-    CHECK(!pl_adaboost_reweigh(bad, all, 2, PL_ADABOOST_LINEAR, 1, &say) && say == 0);
+    CHECK(!pl_adaboost_reweigh(bad, all, 2, PL_ADABOOST_LINEAR, 1, &tree_weight) &&
+          tree_weight == 0);
     double none[2] = {0, 0};
-    CHECK(!pl_adaboost_reweigh(bad, none, 2, PL_ADABOOST_LINEAR, 1, &say) && say == 1);
+    CHECK(!pl_adaboost_reweigh(bad, none, 2, PL_ADABOOST_LINEAR, 1, &tree_weight) &&
+          tree_weight == 1);
     CHECK(bad[0] == 0.5 && bad[1] == 0.5);
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares the spec road with the exported-graph road and with what was measured.
+"""Compares estimates from specs with those from exported graphs and with what was measured.
 
     tools/spec_check.py PLIMSOLL JOBS.jsonl GRAPHS_DIR [--only KIND] [--estimator sim] [--list N]
 
 Of every job of JOBS.jsonl whose `model` is a spec (kind mlp, cnn, transformer, rnn), the estimate from
 `model` written as JSON is set beside that from GRAPHS_DIR/ID.json, with the same options; jobs without a
-graph beside their measured peak. Prints shares a kind: equal to the byte, within 0.1 % and 1 %.
+graph beside their measured peak. Prints shares per kind: equal to the byte, within 0.1 % and 1 %.
 """
 import argparse
 import collections

@@ -44,7 +44,7 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
 const pl_estimator pl_estimator_zero = {
     .info = {.name = "zero",
              .kind = PL_ANALYTICAL,
-             .title = "DeepSpeed's model states: 20 bytes a parameter, less what ZeRO shards",
+             .title = "DeepSpeed's model states: 20 bytes per parameter, less what ZeRO shards",
              .source = "DeepSpeed 0.19.6, estimate_zero2/zero3_model_states_mem_needs, 2026",
              .leaves_out = "activations, inputs, temporaries, workspaces, allocator, context; "
                            "optimizers other than Adam, training in 32 bits"},

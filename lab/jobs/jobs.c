@@ -353,7 +353,7 @@ static pl_status read_file(pl_jobs *jobs, const char *path, const pl_jobs_settin
     while (first < size && isspace((unsigned char)bytes[first])) first++;
     if (first == size)
         status = pl_fail(err, PL_INPUT, path, 0,
-                         "expected JSON lines, one a job, or GPUMemNet's CSV; it is empty");
+                         "expected JSON lines, one per job, or GPUMemNet's CSV; it is empty");
     else if (bytes[first] == '{')
         status = read_lines(jobs, path, bytes, size, settings, err);
     else if (is_table(bytes + first, size - first))

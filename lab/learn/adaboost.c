@@ -20,7 +20,7 @@
 typedef struct adaboost {
     pl_learned learned;
     pl_trees trees;
-    float *says; /* [trees] weights in the median */
+    float *tree_weights; /* [trees] weights in the median */
 } adaboost;
 
 enum { MOST_TREES = 10000 };
@@ -40,7 +40,7 @@ static const char *const loss_names[] = {
 enum { LOSSES = sizeof loss_names / sizeof *loss_names };
 
 bool pl_adaboost_reweigh(double *weights, double *errors, size_t count, pl_adaboost_loss loss,
-                         double rate, double *say) {
+                         double rate, double *tree_weight) {
     double most = 0, mean = 0, sum = 0;
     for (size_t i = 0; i < count; i++)
         if (weights[i] > 0 && errors[i] > most) most = errors[i];
@@ -51,10 +51,10 @@ bool pl_adaboost_reweigh(double *weights, double *errors, size_t count, pl_adabo
                                                       : e;
         mean += weights[i] * errors[i];
     }
-    *say = mean <= 0;
+    *tree_weight = mean <= 0;
     if (mean <= 0 || mean >= 0.5) return false;
     double beta = mean / (1 - mean);
-    *say = rate * log(1 / beta);
+    *tree_weight = rate * log(1 / beta);
     for (size_t i = 0; i < count; i++) {
         weights[i] *= pow(beta, (1 - errors[i]) * rate);
         sum += weights[i];
@@ -94,7 +94,7 @@ static void close_adaboost(pl_learned **learned) {
     if (!learned || !*learned) return;
     adaboost *model = (adaboost *)*learned;
     pl_trees_free(&model->trees);
-    free(model->says);
+    free(model->tree_weights);
     free(model);
     *learned = NULL;
 }
@@ -104,8 +104,8 @@ static adaboost *new_adaboost(size_t columns, size_t trees) {
     if (!model) return NULL;
     model->learned = (pl_learned){&pl_learner_adaboost, 1};
     model->trees.columns = columns;
-    model->says = calloc(trees, sizeof *model->says);
-    if (model->says) return model;
+    model->tree_weights = calloc(trees, sizeof *model->tree_weights);
+    if (model->tree_weights) return model;
     pl_learned *learned = &model->learned;
     close_adaboost(&learned);
     return NULL;
@@ -142,7 +142,8 @@ static double squared_error(const adaboost *model, const pl_samples *samples) {
     for (size_t i = 0; i < samples->count; i++) {
         const float *row = samples->values + i * samples->columns;
         for (size_t t = 0; t < model->trees.count; t++)
-            votes[t] = (pl_vote){pl_tree_leaf(&model->trees, t, row)->value, model->says[t]};
+            votes[t] =
+                (pl_vote){pl_tree_leaf(&model->trees, t, row)->value, model->tree_weights[t]};
         double off = (double)pl_weighted_median(votes, model->trees.count);
         off -= (double)samples->targets[i];
         sum += off * off;
@@ -191,16 +192,16 @@ static bool boost(adaboost *model, memory *m, const pl_samples *samples,
                 pl_tree_leaf(&model->trees, t, samples->values + i * samples->columns);
             m->errors[i] = fabs((double)leaf->value - (double)samples->targets[i]);
         }
-        double say;
-        more = pl_adaboost_reweigh(m->weights, m->errors, n, loss, rate, &say);
-        if (!more && !(say > 0)) { /* no better than chance: left out, unless it is alone */
+        double tree_weight;
+        more = pl_adaboost_reweigh(m->weights, m->errors, n, loss, rate, &tree_weight);
+        if (!more && !(tree_weight > 0)) { /* no better than chance: left out, unless it is alone */
             if (t > 0) {
                 pl_trees_truncate(&model->trees, t);
                 break;
             }
-            say = 1;
+            tree_weight = 1;
         }
-        model->says[t] = fmaxf((float)say, 1e-30f); /* a float, yet above 0 */
+        model->tree_weights[t] = fmaxf((float)tree_weight, 1e-30f); /* a float, yet above 0 */
         report(model, samples, settings, trees);
     }
     return true;
@@ -257,7 +258,8 @@ static pl_status predict_adaboost(const pl_learned *learned, const pl_samples *s
     for (size_t i = 0; i < samples->count; i++) {
         const float *row = samples->values + i * samples->columns;
         for (size_t t = 0; t < trees; t++)
-            votes[t] = (pl_vote){pl_tree_leaf(&model->trees, t, row)->value, model->says[t]};
+            votes[t] =
+                (pl_vote){pl_tree_leaf(&model->trees, t, row)->value, model->tree_weights[t]};
         out[i] = pl_weighted_median(votes, trees);
     }
     if (votes != few) free(votes);
@@ -268,7 +270,7 @@ static pl_status predict_adaboost(const pl_learned *learned, const pl_samples *s
 static void save_adaboost(const pl_learned *learned, pl_writer *writer) {
     const adaboost *model = (const adaboost *)learned;
     pl_trees_write(&model->trees, writer);
-    pl_write_floats(writer, model->says, model->trees.count);
+    pl_write_floats(writer, model->tree_weights, model->trees.count);
 }
 
 static pl_learned *load_adaboost(pl_reader *reader, size_t columns, size_t channels) {
@@ -285,9 +287,9 @@ static pl_learned *load_adaboost(pl_reader *reader, size_t columns, size_t chann
         return NULL;
     }
     model->trees = trees;
-    pl_read_floats(reader, model->says, trees.count);
+    pl_read_floats(reader, model->tree_weights, trees.count);
     for (size_t t = 0; !reader->failure && t < trees.count; t++)
-        if (!(model->says[t] > 0)) pl_read_fail(reader, "positive weights of the trees");
+        if (!(model->tree_weights[t] > 0)) pl_read_fail(reader, "positive weights of the trees");
     if (!reader->failure) return &model->learned;
     pl_learned *learned = &model->learned;
     close_adaboost(&learned);

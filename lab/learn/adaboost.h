@@ -13,11 +13,12 @@ typedef enum pl_adaboost_loss {
 } pl_adaboost_loss;
 
 /* What one tree's errors do to the rows' weights. weights: [count], sum 1, updated and brought to
- * sum 1 again; errors: [count] |prediction - truth|, replaced by losses from 0 to 1. *say: the
- * tree's weight in the median. false: the tree is no better than chance (mean loss of 1/2 or more)
- * or without error, and boosting ends; *say is then 0 or 1 and the weights are as they were. */
+ * sum 1 again; errors: [count] |prediction - truth|, replaced by losses from 0 to 1. *tree_weight:
+ * the tree's weight in the median. false: the tree is no better than chance (mean loss of 1/2 or
+ * more) or without error, and boosting ends; *tree_weight is then 0 or 1 and the weights are as
+ * they were. */
 bool pl_adaboost_reweigh(double *weights, double *errors, size_t count, pl_adaboost_loss loss,
-                         double rate, double *say);
+                         double rate, double *tree_weight);
 
 typedef struct pl_vote {
     float value, weight;

@@ -43,7 +43,7 @@ bool pl_boost_unit_hessian(const pl_boost *boost); /* all hessians are 1 */
 bool pl_boost_renews(const pl_boost *boost);
 double pl_boost_renew(const pl_boost *boost, double *residuals, const double *weights,
                       size_t count);
-/* Mean loss of samples (not need be the ones learnt from). NAN where they have no truth. */
+/* Mean loss of samples (which need not be those learnt from). NAN where they have no truth. */
 double pl_boost_loss(const pl_boost *boost, const pl_samples *samples, const double *scores);
 
 #endif

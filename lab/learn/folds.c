@@ -105,7 +105,7 @@ pl_status pl_folds_deal(uint32_t *fold, size_t count, size_t folds, const uint32
     if (status != PL_OK) return status;
     if (g.group_count < folds) {
         status = pl_fail(err, PL_USAGE, "folds", -1,
-                         "%zu folds of %zu %s: there must be at least one a fold", folds,
+                         "%zu folds of %zu %s: there must be at least one per fold", folds,
                          g.group_count, group ? "groups" : "samples");
     } else if (strata && !group) {
         if (!sort_samples(g.samples, g.order, strata, count))

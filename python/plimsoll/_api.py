@@ -82,7 +82,7 @@ def _config_bytes(config: Any, model: Any = None) -> bytes:
 
 
 def _attention(config: Any) -> Dict[str, str]:
-    """What the reader is told of a configuration that says how its attention is computed."""
+    """What the reader is given of a configuration that says how its attention is computed."""
     named = getattr(config, "_attn_implementation", None)
     known = {"eager": "eager", "sdpa": "sdpa", "flash_attention_2": "flash2"}
     return {"attention": known[named]} if named in known else {}
@@ -109,19 +109,19 @@ def _optimizer_name(optimizer: Any, traceable: bool) -> str:
 
 def _check(asked: Dict[str, Any]) -> Gpu:
     """Settings are looked at before a model is captured, which takes seconds. The card they name."""
-    told = dict(asked)
-    if callable(told["loss"]):
-        told["loss"] = "own"
+    passed = dict(asked)
+    if callable(passed["loss"]):
+        passed["loss"] = "own"
     for name in ("estimator", "gpu"):
-        if not isinstance(told[name], str):
-            raise UsageError("a string, not %s" % _shown(told[name]), name)
-    _Job({k: v for k, v in told.items() if k != "optimizer"})
-    if told["estimator"].lower() not in ("sim", "hybrid") and told["estimator"].lower() not in {e.name for e in estimators()}:
-        raise UsageError("%s is none of %s" % (_shown(told["estimator"]), ", ".join(e.name for e in estimators())), "estimator")
+        if not isinstance(passed[name], str):
+            raise UsageError("a string, not %s" % _shown(passed[name]), name)
+    _Job({k: v for k, v in passed.items() if k != "optimizer"})
+    if passed["estimator"].lower() not in ("sim", "hybrid") and passed["estimator"].lower() not in {e.name for e in estimators()}:
+        raise UsageError("%s is none of %s" % (_shown(passed["estimator"]), ", ".join(e.name for e in estimators())), "estimator")
     for gpu in gpus():
-        if gpu.name == told["gpu"].lower():
+        if gpu.name == passed["gpu"].lower():
             return gpu
-    raise UsageError("%s is none of %s" % (_shown(told["gpu"]), ", ".join(g.name for g in gpus())), "gpu")
+    raise UsageError("%s is none of %s" % (_shown(passed["gpu"]), ", ".join(g.name for g in gpus())), "gpu")
 
 
 def _check_reading(reading: Dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ def _check_reading(reading: Dict[str, Any]) -> None:
             raise UsageError("no such setting; there are %s" % ", ".join([*DEFAULTS, "targets", "via", *READING]), key)
 
 
-# ---- the roads of a module ----
+# ---- the ways to capture a module ----
 
 def _plain(model: Any, said: List[str]) -> Any:
     """The module inside wrappers that the simulation does without."""
@@ -230,9 +230,9 @@ def _load_module(model: Any, example_inputs: Any, asked: Dict[str, Any], optimiz
     except Error:
         raise
     except Exception as problem:
-        told = "training steps under fake tensors failed: %s%s" % (_export.reason_of(problem), also)
+        message = "training steps under fake tensors failed: %s%s" % (_export.reason_of(problem), also)
         unable = type(problem).__name__ == "CaptureUnavailable" or isinstance(problem, ImportError)
-        raise (MissingError if unable else InputError)(told, name) from problem
+        raise (MissingError if unable else InputError)(message, name) from problem
     if why:
         said.append("traced under fake tensors, since " + why)
     made = Model(taped, name, "trace", said, **reading)
@@ -419,7 +419,7 @@ def _search(ask: Callable[[int], Report], first: int, most: int) -> Batch:
             room = seen[top].gpu.usable_bytes
             guess = int(low + (room - high(low)) / slope) if slope > 0 else (good * 2 if good else bad // 2)
             if good and bad > most:
-                guess = min(guess, good * 16)  # two small batches tell little of a large one
+                guess = min(guess, good * 16)  # two small batches say little of a large one
             if len(seen) > 12:  # a line that does not hold: halves
                 guess = (good + bad) // 2
             elif bad in seen and good in seen and guess == good:
@@ -447,20 +447,20 @@ def max_batch(model: Any, example_inputs: Any = None, *, gpu: str = "h200", most
     if asked["batch"] is not None:
         raise UsageError("it is what max_batch looks for", "batch")
     module = _is_module(model)
-    told = dict(asked)
+    passed = dict(asked)
     if module:
-        asked["checkpoint"] = told["checkpoint"] = asked["checkpoint"] or bool(getattr(model, "is_gradient_checkpointing", False))
+        asked["checkpoint"] = passed["checkpoint"] = asked["checkpoint"] or bool(getattr(model, "is_gradient_checkpointing", False))
         loaded = _load_module(model, example_inputs, asked, optimizer, targets, via, True, reading)
         if loaded.via != "config":
-            told["seq"] = None
-        if callable(told["loss"]):
-            told["loss"] = "own"
+            passed["seq"] = None
+        if callable(passed["loss"]):
+            passed["loss"] = "own"
     else:
         loaded = load(model, **reading)
     if loaded.has_open_batch:
-        batch, high, above, tried = loaded.largest(most, **told)
+        batch, high, above, tried = loaded.largest(most, **passed)
         least = min(s.least for s in loaded.symbols if s.role == "batch")
-        report = loaded.estimate(**dict(told, batch=batch or max(1, least)))
+        report = loaded.estimate(**dict(passed, batch=batch or max(1, least)))
         return Batch(batch, high, None if batch >= most else above, tried, most, report)
     if not module or loaded.via == "config":
         raise UsageError("the batch of this model is fixed; export it with a dynamic one: "
@@ -474,8 +474,8 @@ def max_batch(model: Any, example_inputs: Any = None, *, gpu: str = "h200", most
         if batch not in kept:
             at = dict(asked, batch=batch)
             resized = _inputs.resize_to(targets, first, batch)
-            road = "trace" if loaded.via == "trace" else via
-            kept[batch] = _ask(_load_module(model, example_inputs, at, optimizer, resized, road, False, reading), at)
+            way = "trace" if loaded.via == "trace" else via
+            kept[batch] = _ask(_load_module(model, example_inputs, at, optimizer, resized, way, False, reading), at)
             if loaded.via == "trace":  # why it is traced was found out once
                 kept[batch].warnings[:0] = [w for w in loaded.warnings if w not in kept[batch].warnings]
         return kept[batch]

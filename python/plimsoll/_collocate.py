@@ -25,7 +25,7 @@ class Pair(NamedTuple):
     needed_bytes: int  #: both highs, contexts counted twice
     usable_bytes: int
     slowdown: Tuple[Figure, Figure]
-    gain: Figure  #: work done a second together, over one after the other
+    gain: Figure  #: work done per second together, over one after the other
     coverage: Optional[float]  #: of the intervals
     worth_it: bool
     advice: str
@@ -52,20 +52,20 @@ def _slower(figure: Figure) -> str:
     return "together %.2f times that%s" % (figure.value, _range(figure))
 
 
-def _demand_of(told: Dict[str, Any]) -> DemandStruct:
+def _demand_of(answer: Dict[str, Any]) -> DemandStruct:
     """The library's demand, of an estimate's JSON."""
 
     def number(group: str, key: str) -> float:
-        value = told[group].get(key)
+        value = answer[group].get(key)
         return math.nan if value is None else float(value)
 
     try:
         demand = sized(DemandStruct)
-        demand.name = told["model"]["name"].encode("utf-8")[:127]
-        demand.gpu = told["gpu"]["name"].encode("utf-8")[:63]
-        demand.calibrated = bool(told["gpu"]["calibrated"])
+        demand.name = answer["model"]["name"].encode("utf-8")[:127]
+        demand.gpu = answer["gpu"]["name"].encode("utf-8")[:63]
+        demand.calibrated = bool(answer["gpu"]["calibrated"])
         for key in ("peak_bytes", "high_bytes"):
-            value = told["memory"].get(key)
+            value = answer["memory"].get(key)
             value = UNKNOWN if value is None else int(value)
             if not UNKNOWN <= value < 1 << 62:
                 raise ValueError("%s %s" % (key, _shown(value)))

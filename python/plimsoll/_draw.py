@@ -1,7 +1,7 @@
 """Pictures of a report: the timeline as SVG (the command's, cli/timeline.c, in any size) and as CSV, and
 the card that notebooks show.
 
-The picture has at most one column a pixel. Of the moments that fall into a column it shows the one with
+The picture has at most one column per pixel. Of the moments that fall into a column it shows the one with
 the most allocated, and the most reserved, so that no peak is lost. Stacked from below: what is outside
 the allocator, then the kinds; the line above them is reserved and outside, which nvidia-smi shows.
 Colours and sizes stand as attributes, since notebooks strip style sheets.
@@ -271,7 +271,7 @@ def _field(text: Optional[str]) -> str:
 
 
 def timeline_csv(report: "Report") -> str:
-    """Every moment, a line each: bytes."""
+    """Every moment, one line each: bytes."""
     out = ["event,step,phase,allocated,reserved,%s,operator,module" % ",".join(MOMENT_KINDS)]
     for i, m in enumerate(report.timeline or ()):
         out.append("%d,%d,%s,%d,%d,%s,%s,%s" % (i, m.step, m.phase, m.allocated, m.reserved, ",".join(map(str, m[2:9])),
@@ -282,7 +282,7 @@ def timeline_csv(report: "Report") -> str:
 # ---- the card of a notebook ----
 
 def _cells(report: "Report") -> str:
-    """The breakdown as one bar of a cell a kind, and its figures below."""
+    """The breakdown as one bar with a cell per kind, and its figures below."""
     parts = [(kind, report.breakdown[kind] or 0) for kind in KINDS if report.breakdown.get(kind)]
     total = sum(count for _, count in parts) or 1
     bar = "".join('<div title="%s %s" style="flex:%.5f 0 0;background:%s"></div>'
@@ -306,9 +306,9 @@ def card(report: "Report") -> str:
                'at the peak%s</span></div>' % (x(_words.size(report.peak_bytes)), FAINT, x(report._interval())))
     out.append('<div style="color:%s;font-weight:bold">%s</div>' % (GOOD if report.fits else ALARM, x(verdict)))
     if report.step_ms is not None:
-        told = [line.strip() for line in report._lines_of_use() if line]
+        usage = [line.strip() for line in report._lines_of_use() if line]
         out.append('<div style="margin-top:8px">%s<br/><span style="color:%s">%s</span></div>'
-                   % (x(told[0]), FAINT, x("; ".join(told[1:3]))))
+                   % (x(usage[0]), FAINT, x("; ".join(usage[1:3]))))
         busy = ["%s %.1f %%%s" % (name, figure.value, " (%s)" % report.levels[name] if report.levels.get(name) else "")
                 for name, figure in report.utilization.items() if figure.value is not None]
         out.append('<div style="color:%s">%s</div>' % (FAINT, x(", ".join(busy))))

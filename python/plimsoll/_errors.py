@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions: one class a status of the library (pl_status in plimsoll.h)."""
+"""What goes wrong, as exceptions: one class per status of the library (pl_status in plimsoll.h)."""
 from __future__ import annotations
 
 from typing import Optional

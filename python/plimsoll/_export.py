@@ -125,7 +125,7 @@ def with_loss(model: Any, loss: Callable[..., Any], targets: Any) -> Tuple[Any, 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without warnings, logs and the graph that PyTorch prints where it refuses: the reason is told in a line."""
+    """Without warnings, logs and the graph that PyTorch prints where it refuses: the reason is given in one line."""
     before = logging.root.manager.disable
     logging.disable(max(before, logging.ERROR))
     try:

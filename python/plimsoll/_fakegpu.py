@@ -46,7 +46,7 @@ def _backward_works() -> bool:
 
 
 def prepare_engine() -> None:
-    """Makes backward over fake CUDA tensors possible, once a process.
+    """Makes backward over fake CUDA tensors possible, once per process.
 
     CPU builds and machines with a card need nothing. A CUDA build without a card fails in
     GraphTask::stash_current_streams, which asks CUDA's hooks whether device 0 has a context and gets an

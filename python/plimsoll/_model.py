@@ -230,7 +230,7 @@ class Model:
         return "<plimsoll.Model %s, via %s>" % (self.name, self.via)
 
     def _job(self, settings: Dict[str, Any]) -> Tuple[_Job, Dict[str, Any]]:
-        """The library's job, and the settings as a report tells them."""
+        """The library's job, and the settings as a report shows them."""
         unknown = sorted(set(settings) - set(DEFAULTS))
         if unknown:
             raise UsageError("no such setting; there are " + ", ".join(DEFAULTS), unknown[0])
@@ -245,12 +245,12 @@ class Model:
 
     def estimate(self, **settings: Any) -> Report:
         """A report on a job with this model; settings as in plimsoll.estimate."""
-        job, told = self._job(settings)
+        job, shown = self._job(settings)
         job.job.want_timeline = job.job.want_alive = job.job.want_times = True
         lib, err, out = library(), ErrorStruct(), ctypes.POINTER(ReportStruct)()
         if lib.pl_estimate(ctypes.byref(out), self._pointer, ctypes.byref(job.job), ctypes.byref(err)):
             raise fail(err)
-        return Report(out, self._pointer, told, self.via, self.warnings, text(self._info.recorded))
+        return Report(out, self._pointer, shown, self.via, self.warnings, text(self._info.recorded))
 
     def largest(self, most: int = 65536, **settings: Any) -> Tuple[int, Optional[int], Optional[int], int]:
         """(largest batch that fits, high_bytes there, high_bytes one above, simulations made) of a model with an

@@ -37,7 +37,7 @@ MOST_IN_ONE = 0.95  # a group with that share of the values counts as all of the
 
 
 class Choice(NamedTuple):
-    """An optimizer as a module's roads take it."""
+    """An optimizer as export and trace take it."""
 
     make: Optional[Callable[[Any], Any]]  #: one like the user's, of the trained parameters in the model's order; None: by name
     why: str  #: why it can only be traced; "" where the library's name covers it

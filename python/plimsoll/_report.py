@@ -118,7 +118,7 @@ class Report:
     peak_bytes is what nvidia-smi will show for the process, low_bytes and high_bytes the interval that is
     meant to hold the share `coverage` of jobs; fits says whether high_bytes fit the card. breakdown is the
     peak instant by kind and adds up to peak_bytes. step_ms is how long a step takes, utilization how busy the
-    card is meanwhile, in percent, by NVML's counters; their intervals hold the share time_coverage. via tells
+    card is meanwhile, in percent, by NVML's counters; their intervals hold the share time_coverage. via says
     how the model was read: "file", "config", "export" (torch.export) or "trace" (a training step under fake tensors); warnings what to know of the
     figures.
     """
@@ -154,8 +154,8 @@ class Report:
     host_ms: Optional[float]  #: the host's, for launching them
     copy_ms: Optional[float]  #: of the batch to the card, which the step waits for
     bound: Optional[str]  #: "host", "device" or "copy" (of the batch): what a step waits for
-    launches: Optional[float]  #: kernels a step
-    moved_bytes: Optional[float]  #: read and written by kernels, a step
+    launches: Optional[float]  #: kernels per step
+    moved_bytes: Optional[float]  #: read and written by kernels, per step
     utilization: Dict[str, Figure]  #: "smact", "smocc", "drama", "tensor"; percent
     levels: Dict[str, Optional[str]]  #: of the same: "low", "medium" or "high", by paper 3's bins
     family: Optional[str]  #: whose bins are meant: "mlp", "cnn", "transformer", "rnn"
@@ -335,12 +335,12 @@ class Report:
         return "does not fit %s: the allocator runs out of memory" % on
 
     def _lines_of_use(self) -> List[str]:
-        """A step's time and compute, and how busy the card is, as the command tells them."""
+        """A step's time and compute, and how busy the card is, as the command shows them."""
         if self.step_ms is None:
             learnt = [_words.scaled(self.flops_per_step, "FLOP") + " per step" if self.flops_per_step is not None else "",
                       _words.scaled(self.compute["flops_per_s"], "FLOP/s") if self.compute["flops_per_s"] is not None else ""]
-            told = ", ".join(words for words in learnt if words)
-            return ["", "compute, as learnt: " + told] if told else []
+            line = ", ".join(words for words in learnt if words)
+            return ["", "compute, as learnt: " + line] if line else []
         line = "step " + _words.time(self.step_ms)
         if self.step_ms_low is not None and self.step_ms_high is not None:
             line += ", between %s and %s" % (_words.time(self.step_ms_low), _words.time(self.step_ms_high))

@@ -58,7 +58,7 @@ def scaled(value: float, unit: str) -> str:
 
 
 def rate(value: float) -> str:
-    """So many a second: 3.4, 341, 27.9 k."""
+    """So many per second: 3.4, 341, 27.9 k."""
     return "%.1f" % value if value < 100 else number(int(value))
 
 

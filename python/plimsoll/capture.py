@@ -124,7 +124,7 @@ class Recorder:
 
     steps: how many optimizer steps to see; StepDone leaves the `with` after the last of them (None: never).
     capability: compute capability of the card that is imagined, since attention's kernels depend on it.
-    memory, device_name: what torch.cuda tells of it.
+    memory, device_name: what torch.cuda says of it.
 
     optimizer_steps: how many it has seen. warnings: what was assumed, for people. trace(): the JSON, as bytes. Not
     for use by several threads.
@@ -424,7 +424,7 @@ def _logits(output: Any) -> list[torch.Tensor]:
 
 
 def _target_shape(logits: torch.Tensor) -> list[int]:
-    """One class an item: [N], [N * S] for [N, S, C], [N, H, W] for [N, C, H, W]."""
+    """One class per item: [N], [N * S] for [N, S, C], [N, H, W] for [N, C, H, W]."""
     sizes = list(logits.shape)
     if len(sizes) == 3:
         return [sizes[0] * sizes[1]]
@@ -470,7 +470,7 @@ def trace_step(model: torch.nn.Module, example_inputs: Any, *, loss: Any = "auto
     precision: fp32, tf32, bf16, fp16 (weights and inputs), amp-bf16, amp-fp16 (autocast, the latter with a
         GradScaler).
     targets: a tensor for the loss; made up to fit the output where it is None and the loss wants one.
-    checkpoint: activation checkpointing of every repeated block. accumulate: forwards and backwards a step.
+    checkpoint: activation checkpointing of every repeated block. accumulate: forwards and backwards per step.
     capability: compute capability of the card; attention's kernels depend on it.
 
     The loop: the model is moved to the card; a step is zero_grad(set_to_none=True), the batch copied to the
@@ -526,7 +526,7 @@ def trace_step(model: torch.nn.Module, example_inputs: Any, *, loss: Any = "auto
 
 
 class _Loop:
-    """The measured loop, a step a call so that what it made dies with it."""
+    """The measured loop, one step per call so that what it made dies with it."""
 
     def __init__(self, recorder: Recorder, model: Any, inputs: Any, targets: Any, loss: Any, optimizer: Any, scaler: Any, word: Any, low: Any,
                  accumulate: int, channels_last: bool) -> None:
@@ -545,7 +545,7 @@ class _Loop:
         return self.model(*inputs) if isinstance(inputs, (list, tuple)) else self.model(inputs)
 
     def _find_target(self) -> None:
-        """The output's shape is not known before a forward: one that is not recorded tells it."""
+        """The output's shape is not known before a forward: one that is not recorded shows it."""
         if callable(self.loss) or self.loss in ("own", "none") or self.target is not None:
             return
         with paused(self.recorder.recording), torch.no_grad(), self._autocast():

@@ -174,7 +174,7 @@ static pl_status check(const pl_demand *d, const pl_gpu *gpu, pl_error *err) {
             d->gpu, gpu->name, gpu->name);
     if (!is_time(d->step_ms) || d->step_ms <= 0 || !is_time(d->device_ms) || !is_time(d->host_ms))
         return pl_fail(err, PL_INPUT, d->name, -1,
-                       "how long its step takes is not known: the estimator hybrid tells");
+                       "how long its step takes is not known: the estimator hybrid predicts it");
     return PL_OK;
 }
 

@@ -18,7 +18,7 @@ typedef struct pl_schedule {
 
 typedef struct pl_schedule_settings {
     bool tf32;
-    double host_speed; /* that of the measured one being 1; 0: so */
+    double host_speed; /* the measured host's being 1; 0: 1 */
     double copy_gbps;  /* copies to the card, from memory that is not pinned; 0: as measured */
     void (*see)(void *context, const pl_work *call, double device_us, double host_us); /* or NULL */
     void *context;

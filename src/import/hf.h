@@ -76,10 +76,9 @@ struct pl_hf_family {
     uint32_t tasks;         /* 1 << PL_TASK_CAUSAL | ..: what it can be asked for */
     pl_task usual;          /* where the file does not say */
     void (*build)(pl_hf *m);
-    const void *plan; /* what build tells this family from the others of its file by, of a type of
-                         the file's own; NULL: it has no others */
-    /* How the keys of its own say batchless sizes; NULL: a text model with max_position_embeddings.
-     * Default --seq: text models min(max positions, 512 or so), audio and images none. */
+    /* For build: what sets this family apart from the others of its file, of a type that the file
+     * defines; NULL: it has no others. */
+    const void *plan;
     bool no_seq;           /* its input has no sequence to choose (images, audio) */
     const char *version;   /* transformers' release whose code was followed: "5.22" */
     bool learnt_positions; /* a table of positions: no sequence longer than it (--seq is refused) */

@@ -9,7 +9,7 @@
 pl_status pl_import_summary(pl_summary **out, const char *bytes, size_t size, const char *name,
                             const pl_reading *reading, pl_error *err);
 
-/* Whether a text has their table's heading, which other talk may stand before. */
+/* Whether a text has their table's heading, which other text may stand before. */
 bool pl_summary_is(const char *bytes, size_t size);
 
 #endif

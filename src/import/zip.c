@@ -237,8 +237,8 @@ pl_status pl_zip_read(const pl_zip *zip, const pl_zip_member *member, pl_arena *
     const unsigned char *data = piece(zip, arena, start, member->packed, &status, err);
     if (!data) return status;
     if (member->method != 0) {
-        /* Memory is taken by the directory's word, and touched as far as the data go: the two
-           bounds above keep that word small. */
+        /* As much memory is taken as the directory says, and touched as far as the data go:
+           the two bounds above keep it small. */
         unsigned char *to = pl_arena_array(arena, (size_t)member->size, 1);
         if (!to) return pl_budget_fail(err, budget, where);
         status = inflate_member(data, member->packed, to, member->size, where, (int64_t)start, err);

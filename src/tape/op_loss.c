@@ -15,7 +15,7 @@ static void nll_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **ou
     const pl_edge *edge = &fn->edges[0];
     out[0] = pl_new(e, (pl_dtype)edge->dtype, edge->dims, edge->sizes, NULL);
     pl_work_fill(e, PL_PASS_BACKWARD, out[0]);
-    double places = (double)fn->saved[1]->elements; /* a number each is put in */
+    double places = (double)fn->saved[1]->elements; /* one number is written for each */
     pl_work_move(e, PL_WORK_POINTWISE, PL_PASS_BACKWARD, 8 * places, 4 * places, NULL);
 }
 
@@ -28,7 +28,7 @@ static pl_value *nll(pl_eager *e, pl_value *log_probabilities, pl_value *target,
     pl_value *total = pl_new_flat(e, (pl_dtype)x->dtype, -1);
     double places = target ? (double)target->elements : 0;
     pl_work_kernels(e, &(pl_work_known){.kind = PL_WORK_REDUCE,
-                                        .read = 40 * places, /* a sector and an index each */
+                                        .read = 40 * places, /* a sector and an index per place */
                                         .rows = 1,
                                         .columns = target ? target->elements : 0,
                                         .out = {loss, total}});

@@ -21,7 +21,6 @@ void pl_run_item(pl_eager *e, const pl_node *node, const pl_operator *op) {
     pl_work_waits(e);
 }
 
-/* zeros, arange, full_like and their like: outputs with no past. */
 /* Whether a line makes a tensor of another's type: it says dtype=x.dtype, or calls what does
  * (torchvision's and transformers' noise that drops whole samples; export shows the caller's line).
  */
@@ -42,6 +41,7 @@ static pl_dtype made_dtype(const pl_eager *e, const pl_node *node, pl_dtype expo
                                           : exported;
 }
 
+/* zeros, arange, full_like and their like: outputs that need no gradient. */
 void pl_run_make(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     for (uint32_t i = 0; i < node->output_count; i++) {

@@ -466,7 +466,6 @@ void pl_uncast(pl_eager *e, int32_t i) {
     e->uncast_count = kept;
 }
 
-/* to, type_as, float, half, _to_copy. */
 /* x.type_as(y): y's type before a cast that was none at export, which took y's name. */
 static pl_dtype type_of_other(const pl_eager *e, const pl_node *node, const pl_value *other) {
     for (size_t k = 0; node->args[1].kind == PL_ARG_TENSOR && k < e->uncast_count; k++)
@@ -474,6 +473,7 @@ static pl_dtype type_of_other(const pl_eager *e, const pl_node *node, const pl_v
     return (pl_dtype)other->dtype;
 }
 
+/* to, type_as, float, half, _to_copy. */
 void pl_run_to(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
     pl_value *in = pl_arg_at(e, node, 0);

@@ -52,8 +52,8 @@ typedef struct pl_tape {
 
 void pl_tape_close(pl_tape **tape);
 
-/* What the tape must know of the device: numbers, and the answers of src/device/workspace.h, which
- * see. doubt may be NULL. */
+/* What the tape must know of the device: numbers, and the answers of src/device/workspace.h (see
+ * there). doubt may be NULL. */
 typedef struct pl_tape_device {
     int cc_major, cc_minor, sms, threads_per_sm;
     int64_t cublas_bytes, cublaslt_bytes;

@@ -1,7 +1,7 @@
 """Rows of profiled steps (tools/measure/operators.py) as the calls that src/device/cost.c prices, beside what they took.
 
     rows, jobs = load(["operators.jsonl.gz"], ["utilization.jsonl"])  # Row.calls: one or more calls, as rows of numbers
-    price(*stack(rows), shim())                                       # C's answer: five numbers a row, its calls added up
+    price(*stack(rows), shim())                                       # C's answer: five numbers per row, its calls added up
 
 An operator's calls with one signature are one row: their kernels' times added up, over the number of calls.  Bytes are counted as
 the tape counts them: tensors given are read, tensors made are written.  What operators make is not in a trace and is worked out
@@ -439,7 +439,7 @@ def number_of_calls(kind, kernels, op, phase, row, same, groups=1):
         longest = max(k[2] for k in kernels)
         return sum(k[1] for k in kernels if "splitKreduce" not in k[0] and k[2] > 0.3 * longest)
     least = min(k[1] for k in kernels)
-    if kind == "convolution" and groups > 1 and least % groups == 0:  # a kernel a group
+    if kind == "convolution" and groups > 1 and least % groups == 0:  # one kernel per group
         return least // groups
     return least
 
@@ -513,7 +513,7 @@ def rows_of(r, job, result):
             row.us = sum(k[1] * k[2] for k in part) / row.n
             row.kernels, row.calls = part, calls or []
             launches = sum(k[1] for k in part) / row.n
-            if sig.name == "aten::cat" and calls:  # lists come without strides: the kernel tells
+            if sig.name == "aten::cat" and calls:  # lists come without strides: the kernel's name says it
                 calls = row.calls = [calls[0].copy()]
                 calls[0][3] = "vectorized" not in part[0][0] and "Aligned" not in part[0][0] and "contig" not in part[0][0]
             if calls and len(calls) == 1 and kind not in ("convolution", "recurrent", "attention", "product"):

@@ -1,6 +1,6 @@
 /* features: what the walk of a step (src/device/schedule.h) sees of measured jobs, one JSON object
- * a line: the terms of the host's time, kernels' time by kind, shares of the card. Fitting scripts
- * join it with what was measured, by id.
+ * per line: the terms of the host's time, kernels' time by kind, shares of the card. Fitting
+ * scripts join it with what was measured, by id.
  *
  *   usage_features JOBS.jsonl[.xz] [GRAPHS ...]
  *

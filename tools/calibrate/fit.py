@@ -2,7 +2,7 @@
 
     fit.py OPERATORS.jsonl.gz... --windows UTILIZATION.jsonl... [--folds 5] [--write]
 
-OPERATORS are rows of tools/measure/operators.py, one a job: what each operator's kernels took; UTILIZATION the same jobs' measured
+OPERATORS are rows of tools/measure/operators.py, one per job: what each operator's kernels took; UTILIZATION the same jobs' measured
 windows.  cost.c itself is the model: it is built with writable constants (-DPL_COST_FIT) and each group of constants is searched, one
 at a time, for the least weighted |log(predicted / measured)| of the rows that it prices; a weak pull keeps constants that no row
 tells apart where they were.  Jobs are split by model, never by row: with --folds every row is judged by constants fitted without its
@@ -146,7 +146,7 @@ COUNTERS = ("smact", "smocc", "drama", "tensor")
 
 
 def share_constants():
-    """[(counter it bears on, symbol, index, low, high)]"""
+    """[(counter it changes, symbol, index, low, high)]"""
     out = [(0, "pl_cost_generals", 0, 0.1, 6), (0, "pl_cost_generals", 1, 0.85, 1), (1, "pl_cost_generals", 2, 0.5, 16), (2, "pl_cost_generals", 5, 0.02, 1)]
     for k, field, low, high in ((1, "warps", 0.02, 1), (2, "traffic", 0.4, 1.6), (3, "pipe", 0.5, 6)):
         for symbol, fields, count in (("pl_cost_moving_of", MOVING, len(CLASSES)), ("pl_cost_products", PRODUCT, len(UNITS)), ("pl_cost_convs", PRODUCT, len(UNITS)), ("pl_cost_attentions", ATTENTION, 8)):

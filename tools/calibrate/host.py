@@ -8,7 +8,7 @@ pl_host_count.
 Fitted are the steps of jobs that are bound by the host (host_ms above 1.6 times kernel_ms), less the copy of the batch; those of
 GradScaler are left out, since they wait for the card too. Relative errors count, large ones less (as absolute, not squared
 ones); prices are not negative. Each run (a row's `run`) had a host of its own: its speed is a factor beside the prices, the first one's being 1. Folds
-by model say how well new models are told. Needs numpy and scipy."""
+by model say how well new models are predicted. Needs numpy and scipy."""
 import json
 import lzma
 import sys
@@ -35,7 +35,7 @@ def solve(x, y, rounds=12, ridge=1e-3):
     return c
 
 
-def told(name, p, y):
+def show(name, p, y):
     e = np.abs(p / y - 1)
     print("%-28s %4d jobs: median %.1f %%, 90th percentile %.1f %%, bias %+.1f %%" % (name, len(y), 100 * np.median(e), 100 * np.quantile(e, 0.9), 100 * np.median(p / y - 1)))
 
@@ -59,15 +59,15 @@ def main():
         for k in range(1, len(speed)):
             if (run == k).any():
                 speed[k] = np.median((x @ c)[run == k] / y[run == k])
-    told("all", x @ c / speed[run], y)
+    show("all", x @ c / speed[run], y)
     fold = np.array([hash(m) % 5 for m in model])
     p = np.zeros(len(y))
     for k in range(5):
         p[fold == k] = x[fold == k] @ solve(x[fold != k], (y * speed[run])[fold != k])
-    told("models kept apart", p / speed[run], y)
+    show("models kept apart", p / speed[run], y)
     for family in sorted({r["job"]["family"] for _, r, _ in rows}):
         own = np.array([r["job"]["family"] == family for _, r, _ in rows])
-        told(family, (p / speed[run])[own], y[own])
+        show(family, (p / speed[run])[own], y[own])
     for n, price in zip(names, c):
         print("%-20s %8.2f us   in %d jobs" % (n, price, (x[:, names.index(n)] > 0).sum()))
     print("speeds of the runs:", np.round(speed, 3))

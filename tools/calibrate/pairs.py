@@ -1,4 +1,4 @@
-"""Fits how two jobs slow each other on one card (src/decide/collocate_tables.c) to pairs that were measured, and tells how far off
+"""Fits how two jobs slow each other on one card (src/decide/collocate_tables.c) to pairs that were measured, and says how far off
 predictions for models that were kept apart are.
 
     pairs.py --pairs pairs.jsonl pairs_mps.jsonl --build BUILD --graphs GRAPHS ... [--jobs utilization.jsonl.xz ...] [--write SOURCES]
@@ -183,7 +183,7 @@ class Data:
         return [(fold[self.S] == f) | (fold[self.O] == f) for f in range(FOLDS)]
 
     def apart(self, data):
-        """log slowdowns of the same pairs with other inputs, by fits that saw neither model; means over several partings."""
+        """log slowdowns of the same pairs with other inputs, by fits that saw neither model; means over several splits."""
         out = np.zeros((SEEDS, len(self.Y)))
         for seed in range(SEEDS):
             n = np.zeros(len(self.Y))

@@ -1,7 +1,7 @@
 /* shim: src/device/cost.c for Python, a table of calls at a time.
  *
  * A call is a row of SHIM_COLUMNS numbers, in the order of `columns` in calls.py; out gets five
- * numbers a call: pl_cost's. Built and loaded by calls.py. */
+ * numbers per call: pl_cost's. Built and loaded by calls.py. */
 #include "device/cost.h"
 #include "device/cost_tables.h"
 

@@ -1,6 +1,6 @@
 """The jobs that jobs.py measures: none is in the first set of measurements.  A job is a dictionary of the
 same fields (see README.md); `gb` is a rough bound of the card's memory it takes, for scheduling alone.
-Precision, optimizer and batch go round their lists, so that a few jobs a model cover many settings."""
+Precision, optimizer and batch go round their lists, so that a few jobs per model cover many settings."""
 import itertools
 
 import nets

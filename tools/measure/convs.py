@@ -2,7 +2,7 @@
 weight gradients apart) on many configurations and writes, for each call, what the allocator was asked
 for: temporaries (workspaces, layout copies) and what was kept (the results), exact bytes in order.
 
-One JSON line a configuration: n, d (spatial dimensions), cin, in, cout, k, s, p, dil, g, t (transposed), op
+One JSON line per configuration: n, d (spatial dimensions), cin, in, cout, k, s, p, dil, g, t (transposed), op
 (output padding), mode (fp32: TF32 off; tf32; bf16; fp16), cl (channels last), bench (cudnn.benchmark),
 src (torchvision, random; with --cnns: cnn, a layer of a small network as it stands, or cnn-near, one drawn near
 it), oom (allocations that failed in the call; PyTorch then takes the next plan), backend (what PyTorch chose), and f, bd, bw: [temporaries, kept], the

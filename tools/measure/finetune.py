@@ -1,5 +1,5 @@
 """Measures fine-tuning as PEFT and bitsandbytes do it: adapters on bert-base, gpt2, t5-small and Llama configurations, 4-bit
-weights on the latter, with and without checkpointing and prepare_model_for_kbit_training.  A fresh process a job, several
+weights on the latter, with and without checkpointing and prepare_model_for_kbit_training.  A fresh process per job, several
 at a time; a line of JSON each on stdout and in OUT/finetune.jsonl (job, result as jobs.py has it, versions), every
 allocation and free in OUT/finetune-traces.jsonl.xz.  Models come from a configuration, with weights of nought.
 

@@ -1,5 +1,5 @@
 """Measures training jobs: peak memory phase by phase and the allocator's trace of three steps, one process
-a job, several at a time.  Writes OUT/jobs.jsonl.xz (job and result), OUT/traces.jsonl.xz (job and events) and,
+per job, several at a time.  Writes OUT/jobs.jsonl.xz (job and result), OUT/traces.jsonl.xz (job and events) and,
 with --export, OUT/graphs.tar.xz (ID.json: the forward pass as torch.export wrote it).  README.md says what the
 fields mean.  --cpu-dry-run and --meta-dry-run run every job's loop at batch 2 on the CPU, or on meta tensors (no
 arithmetic: quick, but without autocast and process groups); these and --export need no card."""
@@ -29,7 +29,7 @@ def cast_model(job, model, device):
 
 
 def leaves(model, batch):
-    """[type, output elements a sample, parameters] of every leaf module, filled by hooks as forward runs."""
+    """[type, output elements per sample, parameters] of every leaf module, filled by hooks as forward runs."""
     import torch
     rows, handles = [], []
 
@@ -197,7 +197,7 @@ def fork_works():
     return os.waitpid(pid, 0)[1] == 0
 
 
-FRESH = False  # a fresh interpreter a job, where forked children cannot use the card
+FRESH = False  # a fresh interpreter per job, where forked children cannot use the card
 
 
 def fork(job, folder, mode):

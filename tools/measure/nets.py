@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 
 def feat(y):
-    """One number a sample, in fp32 whatever the type: [B, ...] -> [B]."""
+    """One number per sample, in fp32 whatever the type: [B, ...] -> [B]."""
     return y.flatten(1).float().mean(1)
 
 

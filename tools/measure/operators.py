@@ -3,7 +3,7 @@
 
     profiled(step, path, cuda)     # runs step() under the profiler, writes its trace; the profile
     row(path)                      # the trace's row, as README.md says ("Operators")
-    add(path, file, id)            # appends it to a gzip file, a member a job: a run cut short leaves what it had
+    add(path, file, id)            # appends it to a gzip file, one member per job: a run cut short leaves what it had
 
 Kernels find their operator by the trace's external id, else by the launch that enqueued them.  Times are those of the profiled step:
 kernels' are the card's own, the host's are longer than without the profiler."""
@@ -34,7 +34,7 @@ def profiled(step, path, cuda=True):
 # ---- names ----
 
 def short_kernel(name, most=140):
-    """A kernel's name without namespaces and argument lists; the template's arguments tell the functor."""
+    """A kernel's name without namespaces and argument lists; the template's arguments name the functor."""
     name = re.sub(r"^void |at::native::|\(anonymous namespace\)::|<unnamed>::|cutlass::|c10::|std::", "", name)
     before = None
     while name != before:
@@ -58,7 +58,7 @@ def short_shape(shape):
 
 
 def layout(shape, strides):
-    """A letter a tensor: c contiguous, l channels last, b broadcast or overlapping (a stride of 0), t any other order; - no tensor."""
+    """A letter per tensor: c contiguous, l channels last, b broadcast or overlapping (a stride of 0), t any other order; - no tensor."""
     if not shape or not strides or len(shape) != len(strides) or not isinstance(shape[0], int):
         return "-"
     dims = [(s, d) for d, s in zip(shape, strides) if d != 1]

@@ -1,8 +1,8 @@
-"""The Python road held against a card: jobs measured one after the other, then asked of plimsoll.estimate.
+"""The Python package held against a card: jobs measured one after the other, then asked of plimsoll.estimate.
 
-    python_road.py measure OUT.jsonl            on a card: a fresh process a job, the loop and the figures of jobs.py
+    python_road.py measure OUT.jsonl            on a card: a fresh process per job, the loop and the figures of jobs.py
     python_road.py estimate OUT.jsonl [--csv F] without one: plimsoll.estimate(model, inputs, ...) of each, and a table
-    python_road.py estimate --all               the same without measurements: which road each model takes
+    python_road.py estimate --all               the same without measurements: which way each model is captured
     python_road.py list
 
 What is measured is peak_reserved + overhead, the process's memory as NVML has it. Of these models torch.export refuses
@@ -85,7 +85,7 @@ def all_jobs():
 # ---- on the card ----
 
 def measure(todo, path, budget, limit, mode="cuda"):
-    """A process a job, one at a time: jobs.py's fork, or a fresh interpreter where a forked child has no card."""
+    """A process per job, one at a time: jobs.py's fork, or a fresh interpreter where a forked child has no card."""
     import torch
     import torchvision  # noqa: F401  imported once, before the forks
     import transformers

@@ -4,7 +4,7 @@ process holds outside the allocator after the first use of each library.
 JSON lines; `what` is rnn, sdpa, matmul or overhead.  For the first three: `cfg`, and f, b: [temporaries,
 kept] in exact bytes, in order, of the forward and of the backward call (temporaries: freed inside the call;
 kept: alive at its end); rnn adds flat (bytes of the flattened weights); sdpa adds backend; err.  Matrix
-products run in fresh processes a group (`first`: the first product there, which takes the workspaces).
+products run in fresh processes, one per group (`first`: the first product there, which takes the workspaces).
 overhead: `step`, `outside` (the process's bytes as NVML reports, less reserved), each in a fresh process."""
 import argparse
 import json

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the measuring scripts on a machine with a card.  run.sh BUDGET_SECONDS [parts]
-# parts: letters of B (convolutions), C (recurrent layers, attention, products, overhead), A (jobs); BCA unless told.
+# parts: letters of B (convolutions), C (recurrent layers, attention, products, overhead), A (jobs); BCA by default.
 # Results, xz-compressed, go to $OUT (./out without it).
 here=$(cd "$(dirname "$0")" && pwd)
 budget=${1:-520}

@@ -6,7 +6,7 @@
     utilization.py alone|pairs|traces --cpu-dry-run 3             # the loop of that many jobs on the CPU at batch 2; no card
     utilization.py alone --meta-dry-run 30                 # the same on tensors without values, quickly
 
-alone: a forked process a job, one after the other on the card (the next one builds its model, on the CPU, once the window of the one
+alone: a forked process per job, one after the other on the card (the next one builds its model, on the CPU, once the window of the one
 before it is over; it uses the card when that one has ended).  pairs: a process for each job of the pool, alive throughout; each
 alone first, then two together.  traces: no window, one step of each job under the profiler (operators.py), as the tail `operators` of
 alone takes it.  The loop is that of jobs.py.  Models have no values until they are on the card, so building takes little time.  Jobs: utilization_jobs.py; fields: README.md."""
@@ -492,7 +492,7 @@ def operators_failed(file, job, got):
 # ---- pairs ----
 
 def pool_child(device):
-    """A job that runs when told: {"t0", "t1"} on the clock all processes share."""
+    """A job that runs on request: {"t0", "t1"} on the clock all processes share."""
     def main(job, requests, send):
         training = prepare(job, device)
         send(built=True)

@@ -3,12 +3,12 @@ from their record nor find a graph of: OUT/ID.json, in the form of jobs.py --exp
 from tensors without values, stack traces taken out).  No card is needed.
 
     utilization_graphs.py --out OUT ID ...
-    utilization_graphs.py --out OUT --ids FILE      # an id a line, with or without ": why" behind it, as usage_features prints them
+    utilization_graphs.py --out OUT --ids FILE      # one id per line, with or without ": why" behind it, as usage_features prints them
 
 Models are built as utilization.py builds them, in training mode, adapters included; a model that returns its loss gets the labels.
 Graphs that are in OUT already are kept.  What export refuses is named at the end (ID.json.error says more), and the exit status is 1.
 
-A graph is one road through the model.  Where a model throws dice for each layer (layerdrop), it is the step that keeps them all; with
+A graph is one path through the model.  Where a model throws dice for each layer (layerdrop), it is the step that keeps them all; with
 layerdrop 0 that is every step.  Where it reads a value of a tensor (whether any of a mask is set, a distance), the answers are those of a
 forward pass with values, on the CPU at batch 2; they must not depend on the batch."""
 import argparse

@@ -1,5 +1,5 @@
 """The jobs whose step time and counters utilization.py measures, and the pairs of them that run together.  They lie in
-utilization_jobs.jsonl.xz: first the configurations of Hugging Face models by name, then one job a line, without what is default, in
+utilization_jobs.jsonl.xz: first the configurations of Hugging Face models by name, then one job per line, without what is default, in
 the order of measuring.  The order is fixed and such that every prefix is spread over groups, precisions and sizes.
 
     utilization_jobs.py                                                      # counts

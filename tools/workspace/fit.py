@@ -101,7 +101,7 @@ def apply(tree, x):
 
 
 def fit(data, index, how):
-    """A tree a pass."""
+    """One tree per pass."""
     if how.library is None:
         how.library = build()
     return [grow(how.library, data, index[data.pass_[index] == which], how) for which in range(3)]

@@ -5,8 +5,8 @@ The structure was found by taking the measured bytes apart (H200, cuDNN 9.19, 20
   x, w, y into the workspace: the sum of the converted tensors, plus 16 bytes, plus 131 for some.
 - Weight gradients sum over batch and space; they are cut into slices, each with an fp32 partial result of whole tiles.
 - Other weight gradients hold 1 to 132 whole fp32 weights; what sets the number was not found.
-- The 1x1 weight gradient in NCHW is one product an image: batch times the weight in fp32.
-- Winograd F(4x4, 3x3) holds 36 values a tile for x, y and w, in fp32.
+- The 1x1 weight gradient in NCHW is one product per image: batch times the weight in fp32.
+- Winograd F(4x4, 3x3) holds 36 values per tile for x, y and w, in fp32.
 A transposed convolution is the plain one with input and output, forward and backward-data changing places."""
 from rows import SIZE, product
 
@@ -15,7 +15,7 @@ PASSES = ("forward", "backward_data", "backward_weight")
 
 
 class Shape:
-    """A row as the formulas see it: the plain convolution x [n, c, s] -> y [n, k, p], r weights a channel pair."""
+    """A row as the formulas see it: the plain convolution x [n, c, s] -> y [n, k, p], r weights per channel pair."""
 
     def __init__(self, row):
         x, y, self.pass_ = row["x"], row["y"], PASSES.index(row["pass"])
@@ -208,7 +208,7 @@ FEATURES = (
     ("tiles_weight", lambda d: tiles(d.k // d.g, d.c // d.g * d.r, 128, 128)),
     ("macs", lambda d: d.n * d.p * d.k * (d.c // d.g) * d.r),
     ("transposed", lambda d: d.transposed),
-    # the weight an image against input and output, which says what a product an image costs
+    # the weight per image against input and output, which says what one product per image costs
     ("benchmark", lambda d: d.benchmark),
     ("image_share", lambda d: 1000.0 * d.n * d.k * (d.c // d.g) * d.r / (d.n * (d.c * d.s + d.k * d.p))),
     ("tiles_data", lambda d: tiles(d.n * d.s, d.c // d.g, 128, 128)),

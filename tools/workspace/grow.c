@@ -4,7 +4,7 @@
  * chosen by that least cost: where one class is best on both sides of every split nothing would be
  * gained by any, and the tree would stop there. They are chosen by a smooth minimum of the class
  * costs, (sum of cost^-4)^(-1/4), which is concave, so that any split that separates rows of
- * different kinds gains. Pruning goes by the true cost and a penalty a leaf. */
+ * different kinds gains. Pruning goes by the true cost and a penalty per leaf. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static int32_t partition(forest *f, int32_t from, int32_t to, const cut *at) {
     return below;
 }
 
-/* Grows the node of rows from..to and returns its cost, a penalty a leaf included. */
+/* Grows the node of rows from..to and returns its cost, a penalty per leaf included. */
 static double grow(forest *f, int32_t from, int32_t to, int32_t depth) {
     double total[WIDTH] = {0};
     float rounded[WIDTH];

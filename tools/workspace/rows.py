@@ -1,7 +1,7 @@
 """Rows for fitting: one measured cuDNN convolution pass each, from two sources.
 
 traces:   allocator traces (exact requested bytes) joined with operator traces of the same jobs (shapes).
-measured: files of tools/measure/convs.py, one configuration a line (see read_measured).
+measured: files of tools/measure/convs.py, one configuration per line (see read_measured).
 
 A row is a dict: pass ("forward", "backward_data", "backward_weight"), dtype ("float32", "float16", "bfloat16"),
 tf32, channels_last, benchmark, transposed, x, w, y (sizes), stride, padding, dilation, groups, bytes
