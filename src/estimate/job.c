@@ -77,8 +77,8 @@ bool pl_loss_parse(const char *name, pl_loss *out) {
     return at >= 0;
 }
 
-/* The least and the most that is believed of anyone. Batch and seq: PL_MOST_SIZE. No other file has these
- * numbers: what reads a job lets pl_job_check refuse it. */
+/* The least and the most that a job may ask for. Batch and seq: PL_MOST_SIZE. No other file has
+ * these numbers: what reads a job lets pl_job_check refuse it. */
 enum { MOST_ACCUMULATE = 4096, MOST_WORLD = 1 << 14 };
 static const double least_rate = 0.1;                       /* of both that follow */
 static const double most_speed = 10, most_copy_gbps = 1000; /* of a host, times; GB/s */
