@@ -22,7 +22,7 @@ class LibraryHook(BuildHookInterface):
             if named:
                 raise FileNotFoundError("PLIMSOLL_LIBRARY: no library at %s" % named)
             return
-        path = found[0].resolve()  # libplimsoll.so is a link to libplimsoll.so.0.1.0
+        path = found[0].resolve()  # libplimsoll.so is a link to libplimsoll.so.0.2.0
         name = next((n for n in NAMES if path.name.startswith(n)), NAMES[0])
         build_data["force_include"][str(path)] = "plimsoll/" + name
         lab = path.with_name(path.name.replace("plimsoll", "plimsoll-lab", 1))

@@ -91,11 +91,30 @@ readme_examples_hold() {
     echo "# $ran commands of the README print what it says"
 }
 
-# The figures of README and CHANGELOG name the version that the program has.
+# Links of the pages lead to files that are there.
+links_hold() {
+    (cd "$ROOT" && find ./*.md docs models python/*.md tools data tests/data -name '*.md') >pages
+    [ "$(wc -l <pages)" -gt 10 ]
+    count=0
+    while read -r page; do
+        grep -o '](\([^)#: ]*\)[)#]' "$ROOT/$page" | sed 's/^](//; s/[)#]$//' >links || true
+        while read -r link; do
+            [ -e "$ROOT/$(dirname "$page")/$link" ] || { echo "$page: $link"; false; }
+            count=$((count + 1))
+        done <links
+    done <pages
+    [ "$count" -gt 20 ]
+}
+
+# README, CHANGELOG, the public header and the Python package name the version that the program has.
 versions_agree() {
     version=$("$PLIMSOLL" --version | sed 's/^plimsoll //')
     grep -q "version: '$version'" "$ROOT/meson.build"
     grep -q "^## $version" "$ROOT/CHANGELOG.md"
+    grep -q "version $version" "$ROOT/README.md"
+    grep -q "PL_VERSION \"$version\"" "$ROOT/include/plimsoll/plimsoll.h"
+    grep -q "^version = \"$version\"" "$ROOT/python/pyproject.toml"
+    grep -q "^__version__ = \"$version\"" "$ROOT/python/plimsoll/__init__.py"
 }
 
 try manual_is_fresh
@@ -106,5 +125,6 @@ try help_names_what_parses
 try bash_completion_works
 try manual_is_well_formed
 try readme_examples_hold
+try links_hold
 try versions_agree
 done_testing

@@ -22,8 +22,8 @@ void pl_lab_register(void);
 
 /* ---- measured jobs ---- */
 
-/* Jobs that ran and what they took: ground truth (JSON lines) or GPUMemNet's CSV, plain or xz, told
- * apart by content; docs/formats.md. */
+/* Jobs that ran and what they took: ground truth (JSON lines) or GPUMemNet's CSV, plain or xz,
+ * recognised by content; docs/formats.md. */
 typedef struct pl_jobs pl_jobs;
 
 typedef struct pl_jobs_settings {

@@ -122,7 +122,7 @@ static inline void pl_model_settings_default(pl_model_settings *settings) {
 const char *pl_task_name(size_t index);
 const char *pl_attention_name(size_t index);
 
-/* Reads any of the formats of docs/formats.md, told apart by content: a .pt2 archive or a bare
+/* Reads any of the formats of docs/formats.md, recognised by content: a .pt2 archive or a bare
  * model.json of torch.export, a Hugging Face config.json, ONNX, a layer spec, a captured trace, a
  * graph that pl_model_convert wrote. settings: NULL for defaults. On failure *out is NULL. */
 pl_status pl_model_open(pl_model **out, const char *path, const pl_model_settings *settings,

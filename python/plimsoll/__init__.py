@@ -8,7 +8,7 @@
     print(plimsoll.collocate(report, "other.json"))
     if plimsoll.fits("model.pt2", batch=64, gpu="l4"): ...
 
-`python -m plimsoll train.py ARGS` asks the same of a script, unchanged, up to its first optimizer step.
+`python -m plimsoll train.py ARGS` asks the same of a script, unchanged, up to its second optimizer step.
 The package is a thin layer over libplimsoll, which simulates what PyTorch allocates; it needs no GPU, and
 PyTorch only where a module is given.
 """
@@ -19,7 +19,7 @@ from ._library import library_path
 from ._model import Model, Symbol
 from ._report import Alive, Figure, Gpu, Moment, Report, Time
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Alive", "Batch", "Error", "Estimator", "Figure", "Fit", "Gpu", "InputError", "LimitError", "MissingError", "Model", "Moment", "Pair",
