@@ -14,8 +14,9 @@
 #include "core/checked.h"
 
 typedef struct pl_chunk {
-    size_t cut;    /* bytes from its beginning, this header among them */
-    size_t blocks; /* that lie in it */
+    size_t cut;     /* bytes from its beginning, this header among them */
+    size_t reached; /* the most it was: from there on it is as the kernel gave it, zeroed */
+    size_t blocks;  /* that lie in it */
 } chunk;
 
 typedef struct block {
@@ -100,16 +101,19 @@ static block *cut_block(pl_budget *budget, size_t least, size_t size) {
         if (!large || room_left(budget) < CHUNK) return NULL;
         budget->chunk = map_chunk();
         if (!budget->chunk) return NULL;
-        budget->chunk->cut = CHUNK_HEADER;
+        budget->chunk->cut = budget->chunk->reached = CHUNK_HEADER;
         pl_budget_take(budget, CHUNK);
     }
     chunk *c = budget->chunk;
     size_t room = CHUNK - c->cut - HEADER;
-    block *b = (block *)(void *)((char *)c + c->cut);
-    *b = (block){.chunk = c, .size = room};
-    size_t cut = least > CUT ? least : CUT;
-    if (cut < room) b->size = cut;
-    c->cut += HEADER + b->size;
+    size_t bytes = least > CUT ? least : CUT;
+    if (bytes > room) bytes = room;
+    size_t from = c->cut, to = from + HEADER + bytes;
+    block *b = (block *)(void *)((char *)c + from);
+    if (from < c->reached) memset(b, 0, (to < c->reached ? to : c->reached) - from);
+    if (c->reached < to) c->reached = to;
+    c->cut = to;
+    *b = (block){.chunk = c, .size = bytes};
     c->blocks++;
     return b;
 }
@@ -123,7 +127,6 @@ static void put_back(pl_budget *budget, block *b) {
         pl_budget_give(budget, CHUNK);
     } else if ((char *)b + HEADER + b->size == (char *)c + c->cut) {
         c->cut -= HEADER + b->size;
-        memset(b, 0, HEADER + b->used);
     }
 }
 
