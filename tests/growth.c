@@ -19,7 +19,7 @@ void __sanitizer_cov_trace_pc(void) {
 typedef char *(*maker)(int n, size_t *size);
 
 /* What the job asks for beside its defaults. */
-static bool checkpoints, shards;
+static bool checkpoints, shards, benchmarks;
 
 /* Basic blocks executed to read a text of n things and to estimate its job. */
 static int64_t steps_of(maker make, int n) {
@@ -33,6 +33,7 @@ static int64_t steps_of(maker make, int n) {
     job.estimator = "sim";
     job.optimizer = "sgd";
     job.checkpoint = checkpoints;
+    job.cudnn_benchmark = benchmarks;
     if (shards) job.parallel = PL_FSDP2, job.world = 4;
     steps = 0;
     pl_status status = pl_model_open_memory(&model, text, size, "growth", NULL, &err);
@@ -91,6 +92,137 @@ static char *layers_beside_a_list(int n, size_t *size) {
     return text;
 }
 
+/* ---- plimsoll's own graphs ---- */
+
+typedef enum shape {
+    BARE_BUFFERS, /* parameters of modules of their own; as many buffers of modules that have none */
+    MIXED,        /* buffers before the parameters, and each module's two parameters far apart */
+    SIBLINGS,     /* numbered modules in one list, each of another type */
+    DEEP,         /* modules one inside the other, as deep as is allowed, an operator in the last */
+    CONVOLUTIONS, /* each of another shape */
+    ONE_BLOCK,    /* two blocks, one with all operators, which take values from before it */
+} shape;
+
+static void add_modules(costly_text *t, shape s, int n) {
+    costly_add(t, "{\"path\":\"\",\"type\":\"M\",\"parent\":-1,\"call\":0}");
+    if (s == SIBLINGS) costly_add(t, ",{\"path\":\"l\",\"type\":\"L\",\"parent\":0}");
+    for (int i = 0; s == SIBLINGS && i < n; i++)
+        costly_add(t,
+                   ",{\"path\":\"l.%d\",\"type\":\"T%d\",\"parent\":%d},"
+                   "{\"path\":\"l.%d.a\",\"type\":\"A\",\"parent\":%d}",
+                   i, i, 1, i, 2 * i + 2);
+    for (int i = 1; s == DEEP && i < 256; i++)
+        costly_add(t, ",{\"path\":\"a%d\",\"type\":\"torch.nn.A\",\"parent\":%d}", i, i - 1);
+    for (int i = 0; s == ONE_BLOCK && i < 2; i++)
+        costly_add(t,
+                   ",{\"path\":\"h.%d\",\"type\":\"H\",\"parent\":0},"
+                   "{\"path\":\"h.%d.a\",\"type\":\"A\",\"parent\":%d}",
+                   i, i, 2 * i + 1);
+}
+
+static void add_stored(costly_text *t, const char *role, const char *path, int number, char last) {
+    costly_add(t, ",{\"role\":\"%s\",\"path\":\"%s%d.%c\",\"dtype\":\"float32\",\"sizes\":[4]%s}",
+               role, path, number, last, role[0] == 'p' ? ",\"requires_grad\":true" : "");
+}
+
+/* Tensor 0 is the input, 1 a parameter; then what the shape has, then one value per node. */
+static char *own_graph(shape s, int n, size_t *size) {
+    costly_text t = {0};
+    costly_add(&t, "{\"plimsoll_graph\":1,\"name\":\"g\",\"modules\":[");
+    add_modules(&t, s, n);
+    costly_add(&t, "],\"tensors\":[{\"role\":\"input\",\"dtype\":\"float32\",\"sizes\":[1,2,9000]},"
+                   "{\"role\":\"parameter\",\"path\":\"w\",\"requires_grad\":true,"
+                   "\"dtype\":\"float32\",\"sizes\":[2,2,1]}");
+    int stored = 0, nodes = s == SIBLINGS ? 1 : n;
+    for (int i = 0; s == MIXED && i < n / 2; i++, stored++) add_stored(&t, "buffer", "b", i, 'x');
+    for (int k = 0; k < (s == MIXED ? 2 : s == BARE_BUFFERS); k++)
+        for (int i = 0; i < n; i++, stored++) add_stored(&t, "parameter", "p", i, (char)('a' + k));
+    for (int i = 0; s == BARE_BUFFERS && i < n; i++, stored++)
+        add_stored(&t, "buffer", "b", i, 'x');
+    for (int i = 0; i < nodes; i++)
+        costly_add(&t, ",{\"dtype\":\"float32\",\"sizes\":[1,2,%d]}",
+                   s == CONVOLUTIONS ? 9000 + 2 * i : 9000);
+    costly_add(&t, "],\"nodes\":[");
+    for (int i = 0; i < nodes; i++) {
+        int made = 2 + stored + i, module = s == DEEP        ? 255
+                                            : s == ONE_BLOCK ? (i < n / 2 ? 0 : 2)
+                                                             : 0;
+        int from = s == ONE_BLOCK && i >= n / 2 ? made - n / 2 : i ? made - 1 : 0;
+        if (s == CONVOLUTIONS)
+            costly_add(&t,
+                       "%s{\"target\":\"aten.conv1d.default\",\"module\":0,\"args\":[[\"input\","
+                       "\"tensor\",0],[\"weight\",\"tensor\",1],"
+                       "[\"stride\",\"ints\",[1]],[\"padding\",\"ints\",[%d]],"
+                       "[\"dilation\",\"ints\",[1]]],\"outputs\":[%d],\"source\":\"\"}",
+                       i ? "," : "", i, made);
+        else
+            costly_add(&t,
+                       "%s{\"target\":\"aten.relu.default\",\"module\":%d,\"args\":[[\"self\","
+                       "\"tensor\",%d]],\"outputs\":[%d],\"source\":\"\"}",
+                       i ? "," : "", module, from, made);
+    }
+    costly_add(&t, "],\"inputs\":[0],\"outputs\":[%d],\"mutations\":[]}", 1 + stored + nodes);
+    return costly_done(&t, size);
+}
+
+#define OWN(name, shape)                                                                           \
+    static char *name(int n, size_t *size) {                                                       \
+        return own_graph(shape, n, size);                                                          \
+    }
+OWN(bare_buffers, BARE_BUFFERS)
+OWN(mixed, MIXED)
+OWN(siblings, SIBLINGS)
+OWN(deep, DEEP)
+OWN(convolutions, CONVOLUTIONS)
+OWN(one_block, ONE_BLOCK)
+
+static void buffers_without_parameters(void) {
+    grows_as_its_input("buffers of modules without parameters", bare_buffers, 1000);
+}
+
+static void buffers_before_parameters(void) {
+    grows_as_its_input("buffers before parameters", mixed, 1000);
+}
+
+static void siblings_of_other_types(void) {
+    grows_as_its_input("numbered modules of other types", siblings, 1000);
+}
+
+static void operators_deep_inside(void) {
+    grows_as_its_input("operators in 256 modules", deep, 1000);
+}
+
+/* Walking up the modules of an operator costs at most that: deeper ones are refused. */
+static void deeper_modules_are_refused(void) {
+    size_t size;
+    char *text = own_graph(DEEP, 2, &size), *at = strstr(text, "],\"tensors\"");
+    char *deeper = malloc(size + 64);
+    if (!deeper || !at) abort();
+    int head = (int)(at - text);
+    int length = snprintf(deeper, size + 64,
+                          "%.*s,{\"path\":\"a\",\"type\":\"A\",\"parent\":255}%s", head, text, at);
+    pl_model *model = NULL;
+    pl_error err = {0};
+    CHECK_INT(pl_model_open_memory(&model, deeper, (size_t)length, "deep", NULL, &err), PL_INPUT);
+    CHECK_INT(err.position, head + 1);
+    CHECK_STR(err.message, "expected at most 256 modules, one inside the other");
+    pl_model_close(&model);
+    free(deeper);
+    free(text);
+}
+
+static void tried_convolutions(void) {
+    benchmarks = true;
+    grows_as_its_input("convolutions tried by cudnn.benchmark", convolutions, 1000);
+    benchmarks = false;
+}
+
+static void inputs_of_a_checkpointed_block(void) {
+    checkpoints = true;
+    grows_as_its_input("values that a checkpointed block holds", one_block, 1000);
+    checkpoints = false;
+}
+
 static void layers_of_a_config(void) {
     grows_by("layers", layers, 400, 2.1);
 }
@@ -141,5 +273,12 @@ int main(void) {
     RUN(symbols_by_name);
     RUN(marks_of_a_trace);
     RUN(keys_that_collide);
+    RUN(buffers_without_parameters);
+    RUN(buffers_before_parameters);
+    RUN(siblings_of_other_types);
+    RUN(operators_deep_inside);
+    RUN(deeper_modules_are_refused);
+    RUN(tried_convolutions);
+    RUN(inputs_of_a_checkpointed_block);
     return check_done();
 }

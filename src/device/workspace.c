@@ -90,14 +90,16 @@ int64_t pl_workspace_attention(const pl_attention *a, bool backward, int cc_majo
         int64_t during = rows * 4 + kernel;
         return bias + (before > during ? before : during);
     }
-    case PL_ATTENTION_FLASH:
+    case PL_ATTENTION_FLASH: {
         /* mha_bwd: dq_accum in fp32 and softmax_d, queries rounded up to 128, heads to 32. By
          * reading, not measured. */
         *relative_uncertainty = 0.2;
         if (!backward) return 0;
-        return PRODUCT(a->batch, a->heads, pl_round_up(a->queries, 128),
-                       pl_round_up(a->head, 32) + 1, 4) +
-               (a->kv_heads < a->heads ? 2 * keys * size : 0);
+        int64_t sums = PRODUCT(a->batch, a->heads, pl_round_up(a->queries, 128),
+                               pl_round_up(a->head, 32) + 1, 4);
+        int64_t more = a->kv_heads < a->heads ? 2 * keys * size : 0;
+        return sums < 0 || !pl_add_i64(sums, more, &sums) ? INT64_MAX : sums;
+    }
     case PL_ATTENTION_MATH: return 0; /* plain operators, which the tape has itself */
     }
     return 0;

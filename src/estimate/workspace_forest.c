@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mix.h"
 #include "estimate/workspace_forest_costs.h"
 #include "learn/forest.h"
 
@@ -225,20 +226,18 @@ static int64_t work_out(pl_workspace_chooser *chooser, const pl_conv *conv, pl_c
 
 /* ---- each once ---- */
 
-static size_t hash_of(const pl_conv *conv, pl_conv_pass pass, bool tried) {
+static size_t hash_of(const answer *table, const pl_conv *conv, pl_conv_pass pass, bool tried) {
     uint64_t words[(sizeof *conv + 7) / 8] = {0}, hash = (uint64_t)pass * 2 + tried;
+    uint64_t secret = pl_mix_secret(table);
     memcpy(words, conv, sizeof *conv);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    return (size_t)hash;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) hash = pl_mix(hash, words[i], secret);
+    return (size_t)(hash ^ hash >> 29);
 }
 
 /* The place of a request: used, or free for it. There is always a free one. */
 static answer *place_of(answer *answers, size_t room, const pl_conv *conv, pl_conv_pass pass,
                         bool tried) {
-    size_t at = hash_of(conv, pass, tried) & (room - 1);
+    size_t at = hash_of(answers, conv, pass, tried) & (room - 1);
     while (answers[at].used && (answers[at].pass != pass || answers[at].tried != tried ||
                                 memcmp(&answers[at].conv, conv, sizeof *conv) != 0))
         at = (at + 1) & (room - 1);

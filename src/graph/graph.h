@@ -112,6 +112,20 @@ typedef struct pl_module {
     int32_t call;     /* 0 for the first call of this path, 1 for the second (path@1), ... */
 } pl_module;
 
+/* Modules around a module, itself included, are walked up for every operator: more than Python's own
+ * stack would take are none. */
+enum { PL_MOST_MODULE_DEPTH = 256 };
+
+/* A module below `parent` would be deeper than that. */
+static inline bool pl_module_too_deep(const pl_module *modules, int32_t parent) {
+    int depth = 1;
+    while (parent >= 0 && depth <= PL_MOST_MODULE_DEPTH) {
+        parent = modules[parent].parent;
+        depth++;
+    }
+    return depth > PL_MOST_MODULE_DEPTH;
+}
+
 /* An autocast region of the model's own code; the job's precision says nothing inside one. */
 typedef enum pl_autocast {
     PL_AUTOCAST_JOB,

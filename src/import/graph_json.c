@@ -225,6 +225,8 @@ static bool read_module(reader *r) {
     }
     if (!r->json.failure && m.parent >= (int32_t)r->modules.count)
         return pl_json_fail_at(&r->json, at, "a parent that comes before the module");
+    if (!r->json.failure && pl_module_too_deep(r->modules.items, m.parent))
+        return pl_json_fail_at(&r->json, at, "at most 256 modules, one inside the other");
     pl_module *place = r->json.failure ? NULL : add(r, &r->modules, sizeof *place);
     if (place) *place = m;
     return place != NULL;

@@ -3,24 +3,18 @@
 
 #include <string.h>
 
+#include "core/mix.h"
+
 static uint64_t load(const char *bytes, size_t count) {
     uint64_t word = 0;
     memcpy(&word, bytes, count);
     return word;
 }
 
-/* Both halves of a product with a number that the file's author does not know: what two words make
- * of it differs by table, so that no words can be prepared that collide in all of them. */
-static uint64_t mix(uint64_t hash, uint64_t word, uint64_t secret) {
-    __extension__ typedef unsigned __int128 wide;
-    wide product = (wide)(hash ^ word) * secret;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 static uint64_t hash_of(const pl_names *names, const char *bytes, size_t length, uint64_t space) {
-    uint64_t hash = mix(names->seed, space ^ (uint64_t)length << 40, names->seed);
-    for (; length >= 8; bytes += 8, length -= 8) hash = mix(hash, load(bytes, 8), names->seed);
-    if (length) hash = mix(hash, load(bytes, length), names->seed);
+    uint64_t hash = pl_mix(names->seed, space ^ (uint64_t)length << 40, names->seed);
+    for (; length >= 8; bytes += 8, length -= 8) hash = pl_mix(hash, load(bytes, 8), names->seed);
+    if (length) hash = pl_mix(hash, load(bytes, length), names->seed);
     return hash ^ hash >> 29;
 }
 
@@ -39,9 +33,7 @@ static bool grow(pl_names *names, size_t count) {
 
 bool pl_names_open(pl_names *names, pl_arena *arena, size_t expected) {
     *names = (pl_names){.arena = arena};
-    names->seed = mix((uint64_t)(uintptr_t)arena, UINT64_C(0x243f6a8885a308d3),
-                      UINT64_C(0x9e3779b97f4a7c15)) |
-                  1;
+    names->seed = pl_mix_secret(arena);
     size_t slots = 256;
     while (slots < expected * 2 && slots < (size_t)1 << 30) slots *= 2;
     names->entries = pl_arena_grow(arena, NULL, &names->capacity, expected, sizeof *names->entries);

@@ -158,12 +158,15 @@ static bool tensor(reader *r) {
 static bool module(reader *r) {
     pl_module m = {0};
     int64_t parent;
+    const char *at = r->json.at;
     if (!pl_json_list(&r->json) || !more(r, "a module's path") || !text(r, &m.path) ||
         !more(r, "a module's type") || !text(r, &m.type) || !more(r, "a module's parent") ||
         !whole(r, -1, (int64_t)r->module_count - 1, "an earlier module, or -1", &parent) ||
         !rest(r))
         return false;
     m.parent = (int32_t)parent;
+    if (pl_module_too_deep(r->modules, m.parent))
+        return pl_json_fail_at(&r->json, at, "at most 256 modules, one inside the other");
     if (!GROW(r, r->modules, r->module_count, r->module_room)) return no_memory(r);
     r->modules[r->module_count++] = m;
     return true;

@@ -9,6 +9,7 @@
  * of their own. */
 #include "tape/blocks.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* "layers.7": the number at the end of a path, or NULL. */
@@ -21,41 +22,50 @@ static const char *trailing_number(const char *path) {
     return digits;
 }
 
-/* The children of each module: first[m] and, from it, next[]; -1 ends a list. */
-typedef struct children {
-    const pl_graph *graph;
-    int32_t *first, *next;
-} children;
+/* A module whose path ends in a number, and what its siblings share: parent, path but for the
+ * number, type. */
+typedef struct numbered {
+    const char *path, *type;
+    size_t stem; /* bytes of the path before the number */
+    int32_t parent, module;
+} numbered;
 
-static bool find_children(children *f, pl_arena *arena) {
-    int32_t count = f->graph->module_count;
-    f->first = pl_arena_array(arena, (size_t)count + 1, sizeof *f->first);
-    f->next = pl_arena_array(arena, (size_t)count + 1, sizeof *f->next);
-    if (!f->first || !f->next) return false;
-    for (int32_t m = 0; m < count; m++) f->first[m] = -1;
-    for (int32_t m = count; m-- > 0;) {
-        int32_t parent = f->graph->modules[m].parent;
-        f->next[m] = parent >= 0 ? f->first[parent] : -1;
-        if (parent >= 0) f->first[parent] = m;
-    }
-    return true;
+static int compare_kin(const numbered *a, const numbered *b) {
+    if (a->parent != b->parent) return a->parent < b->parent ? -1 : 1;
+    if (a->stem != b->stem) return a->stem < b->stem ? -1 : 1;
+    int order = strncmp(a->path, b->path, a->stem);
+    return order ? order : strcmp(a->type, b->type);
 }
 
-/* Whether its parent has another child of the same type, and of the same path but for the number.
- */
-static bool has_sibling(const children *f, int32_t m) {
-    const pl_module *modules = f->graph->modules;
-    const char *path = modules[m].path, *digits = trailing_number(path);
-    size_t stem = (size_t)(digits - path);
-    int32_t parent = modules[m].parent;
-    for (int32_t i = parent >= 0 ? f->first[parent] : -1; i >= 0; i = f->next[i]) {
-        const char *other = modules[i].path, *number = trailing_number(other);
-        if (i != m && number && (size_t)(number - other) == stem &&
-            strncmp(path, other, stem) == 0 && strcmp(path, other) != 0 &&
-            strcmp(modules[m].type, modules[i].type) == 0)
-            return true;
+static int compare_numbered(const void *x, const void *y) {
+    const numbered *a = x, *b = y;
+    int order = compare_kin(a, b);
+    return order ? order : strcmp(a->path, b->path);
+}
+
+/* Of each module whether its parent has another child of the same type, and of the same path but
+ * for the number; NULL: out of memory. */
+static bool *find_siblings(const pl_graph *g, pl_arena *arena) {
+    bool *has = pl_arena_array(arena, (size_t)g->module_count + 1, sizeof *has);
+    numbered *all = pl_arena_array(arena, (size_t)g->module_count + 1, sizeof *all);
+    size_t count = 0;
+    if (!has || !all) return NULL;
+    for (int32_t m = 0; m < g->module_count; m++) {
+        const char *path = g->modules[m].path, *digits = trailing_number(path);
+        if (digits && g->modules[m].parent >= 0)
+            all[count++] = (numbered){.path = path,
+                                      .type = g->modules[m].type,
+                                      .stem = (size_t)(digits - path),
+                                      .parent = g->modules[m].parent,
+                                      .module = m};
     }
-    return false;
+    qsort(all, count, sizeof *all, compare_numbered);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && compare_kin(&all[i], &all[end]) == 0;) end++;
+        bool several = strcmp(all[i].path, all[end - 1].path) != 0;
+        for (size_t k = i; k < end; k++) has[all[k].module] = several;
+    }
+    return has;
 }
 
 /* A ModuleList is never called, a Sequential is: its path is that of a called module. */
@@ -69,14 +79,17 @@ static bool in_module_list(const pl_graph *g, int32_t m) {
 
 bool pl_blocks_find(pl_repeats *out, const pl_graph *g, pl_arena *arena) {
     *out = (pl_repeats){.of = pl_arena_array(arena, (size_t)g->module_count + 1, sizeof *out->of)};
-    children f = {.graph = g};
-    if (!out->of || !find_children(&f, arena)) return false;
+    bool *siblings = find_siblings(g, arena);
+    bool *inner = pl_arena_array(arena, (size_t)g->module_count + 1, sizeof *inner);
+    if (!out->of || !siblings || !inner) return false; /* inner: it has children */
+    for (int32_t m = 0; m < g->module_count; m++)
+        if (g->modules[m].parent >= 0) inner[g->modules[m].parent] = true;
     /* A module's parent has a smaller index, so one pass finds the outermost blocks. */
     for (int32_t m = 0; m < g->module_count; m++) {
         int32_t parent = g->modules[m].parent;
         int32_t outer = parent >= 0 ? out->of[parent] : -1;
-        bool block = outer < 0 && f.first[m] >= 0 && trailing_number(g->modules[m].path) &&
-                     (in_module_list(g, m) || has_sibling(&f, m));
+        bool block = outer < 0 && inner[m] && trailing_number(g->modules[m].path) &&
+                     (in_module_list(g, m) || siblings[m]);
         out->of[m] = outer >= 0 ? outer : block ? m : -1;
         out->count += block;
     }

@@ -146,8 +146,9 @@ struct pl_eager {
     struct {
         pl_conv conv;
         pl_conv_pass pass;
-    } * tried; /* shapes cudnn.benchmark has tried */
-    size_t tried_count, tried_room;
+    } * tried;            /* shapes cudnn.benchmark has tried */
+    int32_t *tried_slots; /* [tried_slot_count], a hash table of them: index + 1, 0: empty */
+    size_t tried_count, tried_room, tried_slot_count;
     /* Casts that were none at export: tensor `tensor` is `value` again after node `at`. */
     struct {
         int32_t tensor, at;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "core/mix.h"
 
 static bool wants_channels_last(const pl_value *v) {
     if (v->dims < 4 || v->sizes[1] == 1) return false;
@@ -55,15 +56,41 @@ static bool describe(pl_eager *e, const pl_node *node, const pl_value *x, const 
     return true;
 }
 
-static bool same_conv(const pl_conv *a, const pl_conv *b) {
-    return memcmp(a, b, sizeof *a) == 0;
+/* The slot where the shape stands or would stand; the table is never full. */
+static int32_t *tried_slot(const pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
+    uint64_t words[(sizeof *conv + 7) / 8] = {0}, secret = pl_mix_secret(e->tape), hash = pass;
+    memcpy(words, conv, sizeof *conv);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) hash = pl_mix(hash, words[i], secret);
+    size_t at = (size_t)(hash ^ hash >> 29) & (e->tried_slot_count - 1);
+    for (; e->tried_slots[at]; at = (at + 1) & (e->tried_slot_count - 1)) {
+        size_t i = (size_t)e->tried_slots[at] - 1;
+        if (e->tried[i].pass == pass && memcmp(&e->tried[i].conv, conv, sizeof *conv) == 0) break;
+    }
+    return &e->tried_slots[at];
+}
+
+/* At most half of the slots are used. */
+static bool grow_tried(pl_eager *e) {
+    if (e->tried_count < e->tried_slot_count / 2) return true;
+    size_t count = e->tried_slot_count ? e->tried_slot_count * 2 : 64;
+    int32_t *slots = pl_arena_array(e->tape->arena, count, sizeof *slots);
+    if (!slots) return false;
+    e->tried_slots = slots;
+    e->tried_slot_count = count;
+    for (size_t i = 0; i < e->tried_count; i++)
+        *tried_slot(e, &e->tried[i].conv, e->tried[i].pass) = (int32_t)i + 1;
+    return true;
 }
 
 /* cudnn.benchmark: the first call of a shape tries every plan in one large block and empties the
  * cache. */
 static bool first_call(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
-    for (size_t i = 0; i < e->tried_count; i++)
-        if (e->tried[i].pass == pass && same_conv(&e->tried[i].conv, conv)) return false;
+    if (!grow_tried(e)) {
+        e->failed = true;
+        return false;
+    }
+    int32_t *slot = tried_slot(e, conv, pass);
+    if (*slot) return false;
     void *grown = pl_arena_grow(e->tape->arena, e->tried, &e->tried_room, e->tried_count + 1,
                                 sizeof *e->tried);
     if (!grown) {
@@ -71,8 +98,9 @@ static bool first_call(pl_eager *e, const pl_conv *conv, pl_conv_pass pass) {
         return false;
     }
     e->tried = grown;
-    e->tried[e->tried_count].conv = *conv;
+    memcpy(&e->tried[e->tried_count].conv, conv, sizeof *conv); /* compared byte by byte */
     e->tried[e->tried_count++].pass = pass;
+    *slot = (int32_t)e->tried_count;
     return true;
 }
 

@@ -257,13 +257,11 @@ void pl_index_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out)
     e->kind = kind;
 }
 
-enum { MOST_INDICES = 16 };
-
 /* Keeps the index tensors of an index or index_put for backward. */
 static void save_indices(pl_eager *e, pl_fn *fn, const pl_node *node) {
     const pl_arg *indices = pl_node_arg(node, "indices");
     if (!indices || indices->kind != PL_ARG_TENSORS) return;
-    for (uint32_t i = 0; i < indices->count && i < MOST_INDICES; i++)
+    for (uint32_t i = 0; i < indices->count; i++)
         if (indices->list[i] >= 0 && e->env[indices->list[i]])
             pl_save(e, fn, e->env[indices->list[i]]);
 }

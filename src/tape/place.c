@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "core/mix.h"
 #include "graph/finetune.h"
 #include "tape/quantized.h"
 
@@ -59,13 +60,6 @@ typedef struct placing {
     bool buffer;
 } placing;
 
-/* Parameters from `from` to `behind` whose paths start with the first `length` bytes of path. */
-typedef struct subtree {
-    const char *path;
-    size_t length;
-    int32_t from, behind;
-} subtree;
-
 /* Length of the module's part of a path, its dot included. */
 static size_t module_length(const char *path) {
     const char *dot = path ? strrchr(path, '.') : NULL;
@@ -84,6 +78,152 @@ static int compare_placings(const void *x, const void *y) {
     if (a->depth != b->depth) return a->depth > b->depth ? -1 : 1;
     if (a->buffer != b->buffer) return a->buffer ? 1 : -1;
     return a->tensor < b->tensor ? -1 : 1;
+}
+
+/* Which parameters stand in each module or below it, by the module's part of their paths: a hash
+ * table of prefixes ("", "layers.", "layers.0."), each with its parameters' indices in order and,
+ * of each, the last of those that follow it without a gap. */
+typedef struct prefix {
+    const char *path; /* a parameter's, of which `length` bytes are meant */
+    size_t length;
+    int32_t first, count; /* in indices and run_ends */
+} prefix;
+
+typedef struct prefix_table {
+    uint64_t secret;
+    prefix *prefixes;
+    size_t prefix_count, prefix_room;
+    int32_t *slots; /* [slot_count]: prefix + 1, 0: empty */
+    size_t slot_count;
+    uint64_t *hashes; /* [prefix_room] */
+    size_t hash_room;
+    int32_t *indices, *run_ends;
+} prefix_table;
+
+static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t length, uint64_t secret) {
+    while (length) {
+        uint64_t word = 0;
+        size_t part = length < 8 ? length : 8;
+        memcpy(&word, bytes, part);
+        hash = pl_mix(hash, word ^ (uint64_t)part << 56, secret);
+        bytes += part;
+        length -= part;
+    }
+    return hash;
+}
+
+static int32_t *prefix_slot(const prefix_table *t, const char *path, size_t length, uint64_t hash) {
+    size_t at = (size_t)(hash ^ hash >> 29) & (t->slot_count - 1);
+    for (; t->slots[at]; at = (at + 1) & (t->slot_count - 1)) {
+        const prefix *p = &t->prefixes[t->slots[at] - 1];
+        if (p->length == length && t->hashes[t->slots[at] - 1] == hash &&
+            memcmp(p->path, path, length) == 0)
+            break;
+    }
+    return &t->slots[at];
+}
+
+/* Where the module behind the first `from` bytes ends, its dot included; 0: there is none. */
+static size_t next_prefix(const char *path, size_t from) {
+    const char *dot = strchr(path + from, '.');
+    return dot ? (size_t)(dot - path) + 1 : 0;
+}
+
+/* Number of the prefix, made where it is new; -1: out of memory. */
+static int32_t prefix_of(prefix_table *t, pl_arena *arena, const char *path, size_t length,
+                         uint64_t hash) {
+    if (t->prefix_count * 2 >= t->slot_count) {
+        size_t count = t->slot_count ? t->slot_count * 2 : 256;
+        int32_t *slots = pl_arena_array(arena, count, sizeof *slots);
+        if (!slots) return -1;
+        t->slots = slots;
+        t->slot_count = count;
+        for (size_t i = 0; i < t->prefix_count; i++)
+            *prefix_slot(t, t->prefixes[i].path, t->prefixes[i].length, t->hashes[i]) =
+                (int32_t)i + 1;
+    }
+    int32_t *slot = prefix_slot(t, path, length, hash);
+    if (*slot) return *slot - 1;
+    size_t need = t->prefix_count + 1;
+    prefix *grown = pl_arena_grow(arena, t->prefixes, &t->prefix_room, need, sizeof *grown);
+    uint64_t *hashes = pl_arena_grow(arena, t->hashes, &t->hash_room, need, sizeof *hashes);
+    if (!grown || !hashes) return -1;
+    t->prefixes = grown;
+    t->hashes = hashes;
+    t->prefixes[t->prefix_count] = (prefix){.path = path, .length = length};
+    t->hashes[t->prefix_count] = hash;
+    *slot = (int32_t)++t->prefix_count;
+    return *slot - 1;
+}
+
+/* The parameters' paths twice: to count, and to fill. */
+static bool find_prefixes(prefix_table *t, const pl_graph *g, const int32_t *params, int32_t count,
+                          pl_arena *arena) {
+    *t = (prefix_table){.secret = pl_mix_secret(arena)};
+    size_t total = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass) {
+            int32_t at = 0;
+            t->indices = pl_arena_array(arena, total + 1, sizeof *t->indices);
+            t->run_ends = pl_arena_array(arena, total + 1, sizeof *t->run_ends);
+            if (!t->indices || !t->run_ends || total > INT32_MAX) return false;
+            for (size_t i = 0; i < t->prefix_count; i++) {
+                t->prefixes[i].first = at;
+                at += t->prefixes[i].count;
+                t->prefixes[i].count = 0;
+            }
+        }
+        for (int32_t i = 0; i < count; i++) {
+            const char *path = g->tensors[params[i]].path ? g->tensors[params[i]].path : "";
+            uint64_t hash = t->secret;
+            size_t length = 0, next;
+            do {
+                int32_t made = prefix_of(t, arena, path, length, hash);
+                if (made < 0) return false;
+                prefix *p = &t->prefixes[made];
+                if (pass) t->indices[p->first + p->count] = i;
+                p->count++;
+                total += !pass;
+                next = next_prefix(path, length);
+                if (next) hash = hash_bytes(hash, path + length, next - length, t->secret);
+                length = next;
+            } while (next);
+        }
+    }
+    for (size_t i = 0; i < t->prefix_count; i++) {
+        const prefix *p = &t->prefixes[i];
+        for (int32_t k = p->first + p->count; k-- > p->first;) {
+            bool follows = k + 1 < p->first + p->count && t->indices[k + 1] == t->indices[k] + 1;
+            t->run_ends[k] = follows ? t->run_ends[k + 1] : t->indices[k];
+        }
+    }
+    return true;
+}
+
+/* The first parameter from `from` on in the module of the first `length` bytes of path, and the
+ * last of those that follow it; false: there is none. */
+static bool find_run(const prefix_table *t, const char *path, size_t length, int32_t from,
+                     int32_t *first, int32_t *last) {
+    if (!t->slot_count) return false;
+    uint64_t hash = t->secret;
+    for (size_t at = 0, next; at < length; at = next) {
+        next = next_prefix(path, at);
+        hash = hash_bytes(hash, path + at, next - at, t->secret);
+    }
+    int32_t found = *prefix_slot(t, path, length, hash) - 1;
+    if (found < 0) return false;
+    int32_t low = t->prefixes[found].first, high = low + t->prefixes[found].count, end = high;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (t->indices[middle] < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == end) return false;
+    *first = t->indices[low];
+    *last = t->run_ends[low];
+    return true;
 }
 
 /* PEFT's prepare_model_for_kbit_training: what was not packed is cast to float32, one after
@@ -136,9 +276,13 @@ static void move_model(pl_trainer *t) {
         return;
     }
     int32_t param_count = 0, count = 0, start = 0, behind = -1;
-    subtree seen[64] = {0}; /* the last of each depth: a module's parameters stand together */
     for (int32_t i = 0; i < g->tensor_count; i++)
         if (g->tensors[i].role == PL_ROLE_PARAMETER) params[param_count++] = i;
+    prefix_table prefixes;
+    if (!find_prefixes(&prefixes, g, params, param_count, e->tape->arena)) {
+        e->failed = true;
+        return;
+    }
     for (int32_t i = 0; i < g->tensor_count; i++) {
         const pl_tensor *tensor = &g->tensors[i];
         bool buffer = tensor->role == PL_ROLE_BUFFER || tensor->role == PL_ROLE_CONSTANT;
@@ -146,20 +290,7 @@ static void move_model(pl_trainer *t) {
         size_t length = tensor->path ? module_length(tensor->path) : 0;
         int32_t from = buffer ? start : count, depth = depth_of(tensor->path);
         const char *path = tensor->path ? tensor->path : "";
-        while (from < param_count && strncmp(g->tensors[params[from]].path, path, length) != 0)
-            from++;
-        if (from < param_count) {
-            if (buffer) start = from;
-            subtree *s = &seen[depth % 64];
-            if (!s->path || s->length != length || strncmp(s->path, path, length) != 0 ||
-                from < s->from || from > s->behind) {
-                *s = (subtree){.path = path, .length = length, .from = from, .behind = from};
-                while (s->behind + 1 < param_count &&
-                       strncmp(g->tensors[params[s->behind + 1]].path, path, length) == 0)
-                    s->behind++;
-            }
-            behind = s->behind;
-        }
+        if (find_run(&prefixes, path, length, from, &from, &behind) && buffer) start = from;
         order[count++] = (placing){.tensor = i, .behind = behind, .depth = depth, .buffer = buffer};
         if (!buffer && count == param_count) behind = -1;
     }

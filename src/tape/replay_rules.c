@@ -629,13 +629,24 @@ static bool describe_rnn(const pl_replay *r, pl_rnn *rnn, pl_rnn_memory *memory,
     return r->e.device->rnn(rnn, r->e.device->cc_major, r->e.device->cc_minor, memory);
 }
 
+/* Sizes that the rule does not cover: reported, and the interval is that of an unknown operator. */
+static void beyond_rule(pl_replay *r) {
+    pl_tape *tape = r->e.tape;
+    if (tape->unknown_count) return;
+    tape->unknown = pl_arena_array(tape->arena, 1, sizeof *tape->unknown);
+    if (tape->unknown)
+        tape->unknown[tape->unknown_count++] = r->e.what;
+    else
+        r->e.failed = true;
+}
+
 /* Outputs: y, hy, cy, reserve, flat weights (a new one where they were not flat). */
 static void recurrent(pl_replay *r) {
     pl_rnn rnn;
     pl_rnn_memory memory;
     bool copies;
     pl_value x;
-    if (!describe_rnn(r, &rnn, &memory, &copies) || !in(r, 0, &x)) return;
+    if (!describe_rnn(r, &rnn, &memory, &copies) || !in(r, 0, &x)) return beyond_rule(r);
     int32_t copy = copies ? copy_of(r, &x) : 0;
     for (uint32_t i = 0; i < 3; i++) pl_replay_birth(r, i, -1);
     pl_replay_birth(r, 4, memory.weights * pl_dtype_size(rnn.dtype));
@@ -657,7 +668,7 @@ static void recurrent_backward(pl_replay *r) {
     pl_value x, y, dy, unused;
     if (!describe_rnn(r, &rnn, &memory, &copies) || !in(r, 0, &x) ||
         r->event->input_count < BESIDE_WEIGHTS)
-        return;
+        return beyond_rule(r);
     uint32_t states = r->event->input_count - BESIDE_WEIGHTS + 2, output = states + 2;
     int64_t flat = memory.weights * pl_dtype_size(rnn.dtype);
     int32_t zeros[2] = {0}; /* gradients of states that the loss does not see */

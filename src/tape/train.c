@@ -23,6 +23,8 @@
 #include "tape/place.h"
 #include "tape/rewrite.h"
 
+enum { NODES_PER_POLL = 64 }; /* a look at the clock costs as much as a small node */
+
 /* ---- running nodes ---- */
 
 static void end_autocast(pl_eager *e) {
@@ -44,16 +46,29 @@ static void drop_dead(pl_trainer *t, int32_t node) {
     }
 }
 
+/* The rule made nothing: it does not cover these sizes, or this form. */
+static bool gave_up(const pl_eager *e, const pl_node *node) {
+    return pl_output_tensor(e, node, 0) && !e->env[node->outputs[0]];
+}
+
 static void run_node(pl_trainer *t, int32_t i) {
     pl_eager *e = &t->e;
     const pl_node *node = &e->graph->nodes[i];
     e->node = i;
+    if (i % NODES_PER_POLL == 0 && !pl_budget_poll(pl_arena_budget(e->tape->arena))) {
+        e->failed = true;
+        return;
+    }
     uint8_t autocast = e->autocast;
     if (node->autocast != PL_AUTOCAST_JOB)
         e->autocast = node->autocast == PL_AUTOCAST_BF16  ? PL_DT_BF16
                       : node->autocast == PL_AUTOCAST_F16 ? PL_DT_F16
                                                           : 0;
     pl_run_node(e, node, t->operators[i]);
+    if (t->operators[i] && !e->failed && gave_up(e, node)) {
+        t->operators[i] = NULL; /* from now on, in every step */
+        pl_run_node(e, node, NULL);
+    }
     e->autocast = autocast;
     if (e->uncast_count) pl_uncast(e, i);
     drop_dead(t, i);
@@ -405,7 +420,22 @@ static int by_node(const void *x, const void *y) {
     return a->node < b->node ? -1 : 1;
 }
 
-/* Operators without a rule, each once, in the order of the graph. */
+/* "aten.lstm.input: ..." */
+static void note_beyond_rule(pl_trainer *t, const char *target) {
+    static const char more[] =
+        ": sizes or a form that its rule does not cover, treated on the safe side";
+    size_t length = strlen(target);
+    char *text = pl_arena_alloc(t->e.tape->arena, length + sizeof more);
+    if (text) {
+        memcpy(text, target, length);
+        memcpy(text + length, more, sizeof more);
+        add_note(t, text);
+    } else {
+        t->e.failed = true;
+    }
+}
+
+/* Operators without a rule or beyond it, each once, in the order of the graph. */
 static bool list_unknown(pl_trainer *t) {
     pl_tape *tape = t->e.tape;
     const pl_graph *g = t->e.graph;
@@ -425,7 +455,10 @@ static bool list_unknown(pl_trainer *t) {
     for (size_t i = 0; i < count; i++)
         if (i == 0 || strcmp(all[i].target, all[i - 1].target) != 0) all[kept++] = all[i];
     qsort(all, kept, sizeof *all, by_node);
-    for (size_t i = 0; i < kept; i++) tape->unknown[i] = all[i].target;
+    for (size_t i = 0; i < kept; i++) {
+        tape->unknown[i] = all[i].target;
+        if (pl_operator_find(all[i].target)) note_beyond_rule(t, all[i].target);
+    }
     tape->unknown_count = kept;
     return true;
 }
@@ -460,7 +493,7 @@ static bool prepare(pl_trainer *t) {
         }
         t->operators[i] = seen[at].op;
     }
-    return list_unknown(t) && pl_blocks_find(&t->blocks, g, arena);
+    return pl_blocks_find(&t->blocks, g, arena);
 }
 
 /* Dropout or batch norm is there, and none of it trains. */
@@ -542,7 +575,7 @@ pl_status pl_tape_train(pl_tape **out, const pl_graph *graph, const pl_job *job,
         ready = eager && prepare(&t) && pl_parallel_prepare(&t);
         if (t.parallel) t.e.before_fn = pl_parallel_backward;
         if (ready) run(&t);
-        ready = ready && !t.e.failed;
+        ready = ready && !t.e.failed && list_unknown(&t);
     }
     for (int i = 0; i < 2; i++) pl_arena_free(&t.step_arenas[i]);
     if (ready) {
