@@ -39,7 +39,9 @@ typedef struct pl_jobs_settings {
     /* Called after each graph, by one thread at a time; default NULL. */
     void (*progress)(size_t done, size_t total, void *context);
     void *progress_context;
-    const pl_limits *limits; /* default NULL: pl_limits_default's. Of the files, and of each graph */
+    /* default NULL: pl_limits_default's. Of the files, and of each graph; `cancelled` may be asked
+     * by several threads at once. */
+    const pl_limits *limits;
 } pl_jobs_settings;
 
 void pl_jobs_settings_default_sized(pl_jobs_settings *settings, size_t size);
