@@ -7,6 +7,7 @@
 
 #include "core/counts.h"
 #include "core/json_writer.h"
+#include "core/file.h"
 #include "core/number.h"
 #include "text.h"
 #include "verbs.h"
@@ -15,11 +16,12 @@
  * failure to read it is reported as one of an estimate, not of a model. */
 static bool looks_like_estimate(const char *path) {
     char text[256] = "";
-    FILE *in = fopen(path, "r");
-    if (!in) return false;
-    size_t size = fread(text, 1, sizeof text - 1, in);
-    fclose(in);
-    text[size] = '\0';
+    pl_file file;
+    if (pl_file_begin(&file, path, NULL) != PL_OK) return false;
+    size_t size = file.size < sizeof text ? file.size : sizeof text - 1;
+    bool read = file.plain && pl_file_piece(&file, 0, text, size, NULL) == PL_OK;
+    pl_file_close(&file);
+    if (!read) return false;
     const char *at = text + strspn(text, " \t\r\n");
     if (*at != '{') return false;
     at += 1 + strspn(at + 1, " \t\r\n");

@@ -174,6 +174,28 @@ static void a_request_ends_at_its_limits(void) {
     open_model("resnet18.pt2", &limits, PL_LIMIT);
 }
 
+/* The time of a request ends with it: what its report writes later asks nobody. */
+static void limits_end_with_the_request(void) {
+    pl_model *model = open_model("mlp.pt2", NULL, PL_OK);
+    int asked = 1 << 20, before;
+    pl_limits limits;
+    pl_limits_default(&limits);
+    limits.cancelled = never_again;
+    limits.cancel_context = &asked;
+    pl_job job;
+    pl_job_default(&job);
+    job.limits = &limits;
+    pl_report *report = NULL;
+    CHECK_INT(pl_estimate(&report, model, &job, NULL), PL_OK);
+    CHECK(asked < 1 << 20);
+    before = asked;
+    const char *text = report ? pl_report_json(report, model) : NULL;
+    CHECK(text && pl_report_json(report, model) == text);
+    CHECK_INT(asked, before);
+    pl_report_close(&report);
+    pl_model_close(&model);
+}
+
 /* What the model holds counts against its estimates, and whatever an estimate takes, in all its
  * arenas together, stays within what was asked for. */
 static void memory_is_limited_in_sum(void) {
@@ -233,6 +255,7 @@ int main(int argc, char **argv) {
     RUN(no_job_and_no_size_are_refused);
     RUN(longer_structs_of_later_callers);
     RUN(a_request_ends_at_its_limits);
+    RUN(limits_end_with_the_request);
     RUN(memory_is_limited_in_sum);
     RUN(arenas_share_a_budget);
     RUN(no_warning_is_lost);

@@ -487,7 +487,8 @@ evaluate_compares() {
     # Each job in one fold, each fold with a third of them.
     for fold in 0 1 2; do
         count=$(grep '^"decision-tree"' all.csv | sed 's/"[^"]*"/x/g' | cut -d, -f10 | grep -c "^$fold\$")
-        [ "$count" -ge $((jobs / 3)) ] && [ "$count" -le $((jobs / 3 + 1)) ]
+        [ "$count" -ge $((jobs / 3)) ]
+        [ "$count" -le $((jobs / 3 + 1)) ]
     done
     for word in '^# ' 'plimsoll evaluate ' 'seed 7' '3 folds' '| horus |' 'report-bars.svg' 'report-scatter.svg' \
         'unseen\|real models'; do

@@ -53,6 +53,25 @@ nothing_half_written() {
     nothing_stray
 }
 
+# A file with several names keeps them; one in a folder that takes no other file is written all the same.
+other_names_and_closed_folders() {
+    "$PLIMSOLL" convert "$ROOT/examples/mlp.yaml" >right.json
+    echo old >one.json
+    ln one.json two.json
+    gives 0 "$PLIMSOLL" convert "$ROOT/examples/mlp.yaml" -o one.json
+    cmp right.json two.json
+    is "$(stat -c %h one.json)" 2
+    [ "$(id -u)" -eq 0 ] || { mkdir closed && echo old >closed/graph.json && chmod 555 closed; }
+    if [ -d closed ]; then
+        gives 0 "$PLIMSOLL" convert "$ROOT/examples/mlp.yaml" -o closed/graph.json
+        chmod 755 closed
+        cmp right.json closed/graph.json
+    fi
+    # No command waits for a pipe that nobody writes to.
+    mkfifo nobody
+    gives 3 "$PLIMSOLL" collocate nobody right.json
+}
+
 permissions_and_links_stay() {
     "$PLIMSOLL" convert "$ROOT/examples/mlp.yaml" >right.json
     mkdir -p deep
@@ -61,7 +80,9 @@ permissions_and_links_stay() {
     ln -s deep/graph.json link.json
     ln -s link.json again.json
     gives 0 "$PLIMSOLL" convert "$ROOT/examples/mlp.yaml" -o again.json
-    [ -L again.json ] && [ -L link.json ] && [ ! -L deep/graph.json ]
+    [ -L again.json ]
+    [ -L link.json ]
+    [ ! -L deep/graph.json ]
     cmp right.json deep/graph.json
     is "$(stat -c %a deep/graph.json)" 640
     ln -s deep/new.json dangling.json # the file that it names is made
@@ -96,6 +117,7 @@ what_is_no_plain_file_is_written_to() {
 try a_full_disk_costs_no_file
 try a_full_disk_costs_no_file_of_the_laboratory
 try nothing_half_written
+try other_names_and_closed_folders
 try permissions_and_links_stay
 try what_is_no_plain_file_is_written_to
 done_testing

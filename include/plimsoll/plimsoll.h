@@ -48,7 +48,11 @@ extern "C" {
 #define PL_UNKNOWN        (-1)
 
 /* A struct that begins with its size, and is 0 otherwise: pl_error err = PL_SIZED(pl_error); */
+#ifdef __cplusplus
+#define PL_SIZED(type) {sizeof(type)}
+#else
 #define PL_SIZED(type) {.size = sizeof(type)}
+#endif
 
 /* Version of the library at run time, as the macros were when it was built. */
 const char *pl_version(void);

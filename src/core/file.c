@@ -14,11 +14,11 @@
 
 #include "core/clock.h"
 
-static _Thread_local int writer_patience_ms = 1000, data_patience_ms = 10000;
+static _Thread_local int writer_patience_ms = 1000;
+enum { SLICE_MS = 50 }; /* from one look at the budget to the next */
 
-void pl_file_patience(int writer_ms, int data_ms) {
+void pl_file_patience(int writer_ms) {
     writer_patience_ms = writer_ms;
-    data_patience_ms = data_ms;
 }
 
 static pl_status changed(const pl_file *file, int64_t at, pl_error *err) {
@@ -40,17 +40,12 @@ static pl_status over_limit(const pl_file *file, int64_t at, size_t limit, pl_er
  * has the pipe open for writing; below 0, somebody has, and is silent. */
 static pl_status wait_for_data(const pl_file *file, size_t size, ssize_t got, int64_t since_us,
                                bool *ended, pl_error *err) {
-    int patience = got < 0 ? data_patience_ms : writer_patience_ms;
-    int64_t left = patience - (pl_now_us() - since_us) / 1000;
+    int64_t waited_ms = (pl_now_us() - since_us) / 1000;
     struct pollfd wanted = {.fd = file->fd, .events = POLLIN};
-    int ready = left > 0 ? poll(&wanted, 1, (int)left) : 0;
+    int ready = poll(&wanted, 1, SLICE_MS);
     if (ready < 0 && errno != EINTR) return cannot_read(file, (int64_t)size, err);
     if (ready > 0) *ended = !(wanted.revents & POLLIN); /* all writers have gone */
-    if (ready != 0) return PL_OK;
-    if (got < 0)
-        return pl_fail(err, PL_INPUT, file->path, (int64_t)size,
-                       "expected more from the pipe: its writer sent nothing for %d ms",
-                       data_patience_ms);
+    if (ready != 0 || got < 0 || waited_ms < writer_patience_ms) return PL_OK;
     return pl_fail(err, PL_INPUT, file->path, 0,
                    "expected a pipe that somebody writes to; nobody came within %d ms",
                    writer_patience_ms);
@@ -64,6 +59,10 @@ static pl_status read_stream(pl_file *file, bool pipe, size_t limit, pl_error *e
     pl_status status = bytes ? PL_OK : pl_fail(err, PL_MISSING, file->path, -1, "out of memory");
     bool seen = false, ended = false; /* seen: there is or was a writer */
     while (status == PL_OK && !ended) {
+        if (!pl_budget_poll(file->budget)) {
+            status = pl_budget_fail(err, file->budget, file->path);
+            break;
+        }
         if (size == limit) {
             status = over_limit(file, (int64_t)size, limit, err);
             break;

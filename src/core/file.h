@@ -4,17 +4,18 @@
  * SIGBUS. Pieces are for archives, whose gigabytes of weights are never read. A mapping costs only
  * the pages that are looked at; it is for callers who know that nobody cuts the file short.
  *
- * A pipe is waited for, with patience: it is opened without blocking, so that one that nobody
- * writes to is refused. Devices and folders are refused. */
+ * A pipe that nobody writes to is refused after a second; one that somebody has open for writing is
+ * waited for as long as the budget's time goes. Devices and folders are refused. */
 #ifndef PL_CORE_FILE_H
 #define PL_CORE_FILE_H
 
-#include "core/error.h"
+#include "core/budget.h"
 
 typedef struct pl_file {
     const void *bytes; /* NULL before it is read or mapped */
     size_t size;       /* of bytes; before, of a plain file */
     const char *path;  /* kept by pointer, for messages */
+    pl_budget *budget; /* its time and cancelling hold for pipes; NULL: none. Set behind begin */
     int64_t changed_s, changed_ns;
     int fd;     /* -1: none is open */
     bool plain; /* it has a size and can be read in pieces */
@@ -36,8 +37,7 @@ pl_status pl_file_load(pl_file *file, size_t limit, pl_error *err);
 pl_status pl_file_map(pl_file *file, pl_error *err); /* a plain file */
 pl_status pl_file_piece(const pl_file *file, uint64_t offset, void *to, size_t size, pl_error *err);
 
-/* For tests: milliseconds to wait for a pipe's writer to come (1,000) and for what it writes
- * (10,000). Per thread. */
-void pl_file_patience(int writer_ms, int data_ms);
+/* For tests: milliseconds to wait for a pipe's writer to come, in place of 1,000. Per thread. */
+void pl_file_patience(int writer_ms);
 
 #endif

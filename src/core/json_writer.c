@@ -57,7 +57,7 @@ static void start(pl_json_writer *w, const char *key) {
 }
 
 void pl_json_put_line(pl_json_writer *w) {
-    put(w, ",\n" + !w->comma, w->comma ? 2 : 1);
+    put(w, w->comma ? ",\n" : "\n", w->comma ? 2 : 1);
     w->comma = false;
 }
 

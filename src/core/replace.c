@@ -74,6 +74,39 @@ static int open_beside(const char *name, char **beside) {
     return fd;
 }
 
+/* The new bytes over the old ones, in the file itself: where its name cannot be given to another
+ * file (it is mounted, or has several names). What is written was written in full before. */
+static bool copy_over(const char *from, const char *to) {
+    char bytes[1 << 16];
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = in >= 0 ? open(to, O_WRONLY | O_TRUNC | O_CLOEXEC) : -1;
+    bool good = out >= 0;
+    for (ssize_t got = 1; good && got != 0;) {
+        got = read(in, bytes, sizeof bytes);
+        if (got < 0 && errno != EINTR) good = false;
+        for (ssize_t at = 0; good && at < got;) {
+            ssize_t put = write(out, bytes + at, (size_t)(got - at));
+            if (put > 0) at += put;
+            if (put < 0 && errno != EINTR) good = false;
+        }
+    }
+    if (good) good = fsync(out) == 0;
+    int reason = errno;
+    if (in >= 0) close(in);
+    if (out >= 0 && close(out) != 0 && good) good = false, reason = errno;
+    errno = reason;
+    return good;
+}
+
+/* The file that was written takes the other's name. */
+static bool put_in_place(const pl_replace *r) {
+    struct stat info;
+    if (stat(r->name, &info) == 0 && info.st_nlink > 1)
+        return copy_over(r->beside, r->name) && unlink(r->beside) == 0;
+    if (rename(r->beside, r->name) == 0) return true;
+    return errno == EBUSY && copy_over(r->beside, r->name) && unlink(r->beside) == 0;
+}
+
 bool pl_replace_open(pl_replace *r, const char *path) {
     struct stat info;
     bool there = false, straight = false;
@@ -89,6 +122,16 @@ bool pl_replace_open(pl_replace *r, const char *path) {
     int fd = -1;
     /* what may not be written to is not to be replaced either */
     if (!there || access(r->name, W_OK) == 0) fd = open_beside(r->name, &r->beside);
+    if (fd < 0 && there && errno == EACCES && access(r->name, W_OK) == 0) {
+        /* a folder where no file can be made: there is no way but to write over the old one */
+        r->out = fopen(r->name, "w");
+        free(r->name);
+        r->name = NULL;
+        return r->out != NULL;
+    }
+    /* a file of another's stays theirs, where that may be done */
+    if (fd >= 0 && there && info.st_uid != geteuid() && fchown(fd, info.st_uid, info.st_gid) != 0)
+        errno = 0;
     if (fd >= 0 && (!there || fchmod(fd, info.st_mode & 07777) == 0)) r->out = fdopen(fd, "w");
     if (r->out) return true;
     int reason = errno;
@@ -113,7 +156,7 @@ bool pl_replace_close(pl_replace *r, bool keep) {
         good = false;
         reason = errno;
     }
-    if (r->name && good && keep && rename(r->beside, r->name) != 0) {
+    if (r->name && good && keep && !put_in_place(r)) {
         good = false;
         reason = errno;
     }

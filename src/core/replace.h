@@ -2,8 +2,9 @@
  *
  * What is written goes into a file beside it, which is synced and renamed over the old one at the
  * end: whoever reads sees the old file or the new one, and a full disk or an early end costs
- * neither. Links stay links and the old file's permissions stay. What is no plain file (a pipe, a
- * terminal, anything under /dev and /proc) is written straight. */
+ * neither. Links stay links; the old file's permissions, its owner (where that may be set) and its
+ * other names stay. What is no plain file (a pipe, a terminal, anything under /dev and /proc) is
+ * written straight, and so is a file in a folder where none can be made. */
 #ifndef PL_CORE_REPLACE_H
 #define PL_CORE_REPLACE_H
 

@@ -141,6 +141,10 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *give
         pl_report_close(&report);
         return status;
     }
+    /* Its time was that of this call: what the report writes later is not held to it. */
+    pl_budget *budget = pl_report_budget(report);
+    budget->deadline_ns = 0;
+    budget->cancelled = NULL;
     report->elapsed_us = pl_now_us() - begin;
     *out = report;
     return PL_OK;

@@ -264,7 +264,9 @@ static void put_utilization(pl_json_writer *w, const pl_report *report) {
 }
 
 const char *pl_report_json(pl_report *report, const pl_model *model) {
-    pl_text text = {.arena = pl_report_arena(report)};
+    pl_full_report *full = pl_report_full(report);
+    if (full->json) return full->json;
+    pl_text text = {.arena = full->arena};
     pl_json_writer w = {.text = &text};
     pl_json_put_open(&w, NULL, '{');
     pl_json_put_int(&w, "schema", 1);
@@ -281,5 +283,6 @@ const char *pl_report_json(pl_report *report, const pl_model *model) {
     pl_json_put_count(&w, "elapsed_us", report->elapsed_us);
     put_strings(&w, "warnings", report->warnings, report->warning_count);
     pl_json_put_close(&w, '}');
-    return text.failed ? NULL : text.text;
+    full->json = text.failed ? NULL : text.text;
+    return full->json;
 }

@@ -19,6 +19,7 @@ typedef struct pl_full_report {
     const pl_alive *alive; /* [report.alive_count] */
     pl_budget budget;      /* of the request */
     pl_arena *arena;
+    const char *json; /* once it was asked for */
     const char **warnings;
     size_t warning_room;
     bool incomplete;   /* a warning was lost for want of memory */

@@ -142,6 +142,7 @@ pl_status pl_import_file(pl_imported *out, const char *path, const pl_reading *r
     unsigned char head[4];
     pl_status status = pl_file_begin(&file, path, err);
     if (status != PL_OK) return status;
+    file.budget = used.budget;
     bool pieces = file.plain && !used.map && file.size >= sizeof head;
     if (pieces) status = pl_file_piece(&file, 0, head, sizeof head, err);
     if (status == PL_OK && pieces && pl_zip_is(head, sizeof head))
