@@ -78,7 +78,7 @@ typedef enum option_type {
     OPTION_SHARE,     /* double: from 0 to below 1 */
     OPTION_RATE,      /* double: a number, or "inf" */
     OPTION_PASSES,    /* int: a whole number from 1 on */
-    OPTION_BYTES,     /* size_t: "256MiB", "2GiB", "65536" */
+    OPTION_BYTES,     /* size_t: "256MiB", "2GiB", "65536", less the program's own */
     OPTION_TIME,      /* int64_t, milliseconds: "2s", "500ms" */
     OPTION_THREADS,   /* int64_t: from 1 to MOST_THREADS */
     OPTION_TEXT,      /* const char * */

@@ -68,7 +68,7 @@ complete -c plimsoll -n '__fish_seen_subcommand_from evaluate' -l scatter -r -F 
 complete -c plimsoll -n '__fish_seen_subcommand_from evaluate' -l bars -r -F -d 'write a bar chart of the errors by estimator to FILE (.svg)'
 complete -c plimsoll -n '__fish_seen_subcommand_from evaluate' -l report -r -F -d 'write a report to FILE (.md), and its pictures beside it'
 complete -c plimsoll -n '__fish_seen_subcommand_from train' -l curve -r -F -d 'write a picture of the losses by epoch to FILE (.svg)'
-complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain check fit collocate convert evaluate train' -l max-memory -x -d 'memory that reading and simulating may take here, "256MiB"; more is refused'
+complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain check fit collocate convert evaluate train' -l max-memory -x -d 'memory that the command may take here, "256MiB", a quarter of it, at most 16 MiB, for the program itself; more is refused'
 complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain check fit collocate convert evaluate train' -l max-time -x -d 'time that the answer may take here, "2s" or "500ms"; more is refused'
 complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain check fit collocate convert evaluate train estimators gpus' -l json -s j -d 'print one JSON object instead of text'
 complete -c plimsoll -l help -s h -d 'print this help'

@@ -22,6 +22,7 @@
 #include "lend.h"
 
 enum { MOST_THREADS = 256, MOST_JOBS = 1000000, MOST_LINE = 64 << 20 /* bytes */ };
+enum { LEAST_SHARE = 256 << 20 }; /* bytes of a thread, where there are several */
 static const int64_t mib = 1 << 20;
 static const double most_mib = 1e9; /* a petabyte: no card is as large */
 
@@ -54,11 +55,32 @@ static void *work_on(void *shared) {
     return NULL;
 }
 
+/* threads: 0: one per core. */
+static size_t threads_of(int threads) {
+    long cores = threads > 0 ? threads : sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS : (size_t)cores;
+}
+
+int pl_jobs_threads(const pl_jobs *jobs, int asked) {
+    size_t wanted = threads_of(asked);
+    return (int)(wanted < jobs->most_threads ? wanted : jobs->most_threads);
+}
+
+/* What the files left of the memory is divided among as many threads as get LEAST_SHARE each. */
+static void share_memory(pl_jobs *jobs) {
+    jobs->most_threads = threads_of(jobs->threads);
+    size_t limit = jobs->limits.memory_bytes, used = jobs->budget.bytes;
+    if (!limit) return;
+    size_t left = used < limit ? limit - used : 1; /* 0 would be no limit */
+    if (jobs->most_threads > left / LEAST_SHARE) jobs->most_threads = left / LEAST_SHARE;
+    if (jobs->most_threads < 1) jobs->most_threads = 1;
+    jobs->limits.memory_bytes = left / jobs->most_threads;
+}
+
 /* The calling thread works too, so that it goes on where no other can be started. */
 void pl_jobs_each(size_t count, int threads, void (*work)(void *context, size_t i), void *context) {
     workers c = {.count = count, .work = work, .context = context};
-    long cores = threads > 0 ? threads : sysconf(_SC_NPROCESSORS_ONLN);
-    size_t wanted = cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS : (size_t)cores;
+    size_t wanted = threads_of(threads);
     pthread_t others[MOST_THREADS];
     size_t started = 0;
     while (started + 1 < wanted && started + 1 < count &&
@@ -446,10 +468,11 @@ static pl_status read_all(pl_jobs *jobs, const char *const *paths, size_t path_c
     }
     if (jobs->count == 0) return pl_fail(err, PL_INPUT, NULL, -1, "no measured jobs were given");
     if (!number_groups(jobs)) return no_memory(err);
+    share_memory(jobs);
     if (jobs->graph_count == 0 && !settings->described) return PL_OK;
     reading r = {.jobs = jobs, .settings = settings};
     if (pthread_mutex_init(&r.lock, NULL) != 0) return no_memory(err);
-    pl_jobs_each(jobs->count, settings->threads, read_graph, &r);
+    pl_jobs_each(jobs->count, pl_jobs_threads(jobs, settings->threads), read_graph, &r);
     pthread_mutex_destroy(&r.lock);
     return r.failed ? no_memory(err) : PL_OK;
 }

@@ -37,8 +37,9 @@ struct pl_jobs {
     int64_t bin_bytes;
     uint32_t model_count, family_count;
     int threads;
-    pl_limits limits; /* of the files, and of each graph that is read */
-    pl_budget budget; /* of the files */
+    size_t most_threads; /* as memory allows */
+    pl_limits limits;    /* of the files; then of each job that a thread works on */
+    pl_budget budget;    /* of the files */
 };
 
 /* The job's graph, opened anew; the caller closes it. PL_MISSING: it has none. */
@@ -51,6 +52,8 @@ pl_status pl_record_read(pl_jobs *jobs, const char *path, const char *line, size
 
 /* work(context, i) for i below count, by up to `threads` threads (0: one per core) and the
  * caller. */
+/* As many threads as were asked for (0: one per core) and have memory for their jobs. */
+int pl_jobs_threads(const pl_jobs *jobs, int asked);
 void pl_jobs_each(size_t count, int threads, void (*work)(void *context, size_t i), void *context);
 
 #endif

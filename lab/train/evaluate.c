@@ -162,7 +162,7 @@ static pl_status run_fold(evaluation *e, const uint32_t *fold, uint32_t number, 
     }
     e->weights = weights;
     e->rows = scratch;
-    pl_jobs_each(asked, e->settings->threads, estimate, e);
+    pl_jobs_each(asked, pl_jobs_threads(e->jobs, e->settings->threads), estimate, e);
     pl_weights_close(&weights);
     return PL_OK;
 }
@@ -254,7 +254,7 @@ static pl_status run(evaluation *e, pl_error *err) {
         e->open.seen = learns(e);
         e->open.split = PL_SPLIT_NONE;
         e->rows = rows;
-        if (status == PL_OK) pl_jobs_each(count, s->threads, estimate, e);
+        if (status == PL_OK) pl_jobs_each(count, pl_jobs_threads(e->jobs, s->threads), estimate, e);
     }
     free(rows);
     return status;
@@ -296,9 +296,7 @@ static pl_status check(const pl_evaluate_settings *settings, const pl_estimator 
     pl_job_default(&job);
     const char *name = settings->estimator ? settings->estimator : job.estimator;
     *estimator = pl_estimator_named(name);
-    if (!*estimator)
-        return pl_fail(err, PL_USAGE, "estimator", -1,
-                       "no estimator \"%s\"", name);
+    if (!*estimator) return pl_fail(err, PL_USAGE, "estimator", -1, "no estimator \"%s\"", name);
     *target = pl_target_find(settings->target ? settings->target : "memory");
     if (!*target) {
         char names[256];
@@ -318,8 +316,8 @@ static pl_status check(const pl_evaluate_settings *settings, const pl_estimator 
     return pl_fail(err, PL_USAGE, "target", -1, "%s estimates memory alone", name);
 }
 
-pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs,
-                      const pl_evaluate_settings *given, pl_error *err) {
+pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs, const pl_evaluate_settings *given,
+                      pl_error *err) {
     *out = NULL;
     pl_lab_register();
     pl_evaluate_settings own, *settings = &own;

@@ -78,8 +78,8 @@ static bool lacks_optimizer(const pl_measured *item, const pl_report *report) {
 }
 
 /* A job that cannot be simulated is not seen; what fails is memory, or the forest. */
-static pl_status observe(job_sample *p, const pl_subject *subject, const pl_weights *forest, bool first,
-                         pl_error *err) {
+static pl_status observe(job_sample *p, const pl_subject *subject, const pl_weights *forest,
+                         bool first, pl_error *err) {
     pl_workspace_chooser *chooser = NULL;
     pl_report *report = pl_report_new(NULL, 0);
     pl_status status = report ? pl_workspace_chooser_open(&chooser, forest, err) : no_memory(err);
@@ -126,7 +126,8 @@ static pl_status simulate(job_samples *s, const pl_weights *forest, uint32_t fol
     s->forest = forest;
     s->fold = fold;
     if (pthread_mutex_init(&s->lock, NULL) != 0) return no_memory(err);
-    pl_jobs_each(s->count, s->training_set->jobs->threads, simulate_one, s);
+    pl_jobs_each(s->count, pl_jobs_threads(s->training_set->jobs, s->training_set->jobs->threads),
+                 simulate_one, s);
     pthread_mutex_destroy(&s->lock);
     if (s->status != PL_OK && err) *err = s->why;
     return s->status;

@@ -46,9 +46,9 @@ typedef struct job_samples {
 static bool simulate(pl_report *report, pl_walk *walk, const pl_subject *subject) {
     pl_simulated simulated;
     pl_tape_device device = pl_tape_device_of(subject->gpu);
-    bool done = pl_simulated_open(&simulated, subject, &device, pl_report_arena(report), NULL) ==
-                    PL_OK &&
-                pl_simulated_report(report, walk, subject, &simulated);
+    bool done =
+        pl_simulated_open(&simulated, subject, &device, pl_report_arena(report), NULL) == PL_OK &&
+        pl_simulated_report(report, walk, subject, &simulated);
     pl_simulated_close(&simulated);
     return done;
 }
@@ -91,7 +91,8 @@ static pl_status samples_open(job_samples *s, const pl_training_set *set, pl_err
         const pl_measured *item = &set->jobs->items[set->rows[i]];
         if (item->graph_status == PL_OK && item->step_ms > 0) s->samples[s->count++].item = item;
     }
-    if (status == PL_OK) pl_jobs_each(s->count, set->jobs->threads, simulate_one, s);
+    if (status == PL_OK)
+        pl_jobs_each(s->count, pl_jobs_threads(set->jobs, set->jobs->threads), simulate_one, s);
     size_t kept = 0;
     for (size_t i = 0; status == PL_OK && i < s->count; i++) {
         if (!s->samples[i].seen) continue;

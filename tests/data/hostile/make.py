@@ -111,6 +111,8 @@ def main() -> None:
     (out / "zeros.jsonl.xz").write_bytes(lzma.compress(b"\n" * (300 << 20), preset=0))
     (out / "accumulate-0.jsonl").write_text(record({"accumulate": 0}))
     (out / "accumulate-200000.jsonl").write_text(record({"accumulate": 200_000}))
+    (out / "eight.jsonl").write_text("".join(
+        record({"id": f"a{i}", "accumulate": 8, "config": json.loads(config(4096))}) for i in range(8)))
     (out / "world-0.jsonl").write_text(record({"parallel": {"kind": "fsdp2", "world": 0}}))
 
 
