@@ -59,11 +59,18 @@ static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
     const char *name = r->job.gpu;
     for (int i = 0; i < 2; i++) {
         pl_error err = PL_SIZED(pl_error);
-        pl_status status = pl_demand_open(&jobs[i], r->files.names[i], &err);
+        const char *path = r->files.names[i];
+        size_t size = (size_t)file_size(path), most = r->limits.memory_bytes;
+        bool large =
+            most && size > most; /* an estimate is read whole; of a model, what is needed */
+        if (large && looks_like_estimate(path))
+            return complain(PL_LIMIT, "%s has %zu bytes, --max-memory allows %zu", path, size,
+                            most);
+        pl_status status = large ? PL_INPUT : pl_demand_open(&jobs[i], path, &err);
         known[i] = status == PL_OK;
         if (known[i] && !name) name = jobs[i].gpu;
-        if (!known[i] && (status != PL_INPUT || looks_like_estimate(r->files.names[i])))
-            return complain_of(&err, r->files.names[i]);
+        if (!known[i] && (status != PL_INPUT || looks_like_estimate(path)))
+            return complain_of(&err, path);
     }
     pl_job standard;
     pl_job_default(&standard);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "help.h"
 #include "options.h"
@@ -23,11 +24,21 @@ static int (*const verbs[VERBS])(const request *) = {
 #endif
 };
 
-/* Opens the weights of --model and puts them into the request's job, with their estimator where
+int64_t file_size(const char *path) {
+    struct stat is;
+    return stat(path, &is) == 0 && S_ISREG(is.st_mode) ? (int64_t)is.st_size : 0;
+}
+
+/* Opens the weights of --model, which count for --max-memory as large as their file is, and puts them into the request's job, with their estimator where
  * --estimator names none. Evaluate, which may name several, looks for itself which is meant. */
 static int use_weights(request *r, pl_weights **weights) {
     pl_error err = PL_SIZED(pl_error);
     if (!r->model) return 0;
+    size_t size = (size_t)file_size(r->model), most = r->limits.memory_bytes;
+    if (most && size >= most)
+        return complain(PL_LIMIT, "--model: %s has %zu bytes, --max-memory allows %zu", r->model,
+                        size, most);
+    if (most) r->limits.memory_bytes = most - size;
     if (pl_weights_open(weights, r->model, &err) != PL_OK) return complain_of(&err, r->model);
     const pl_weights_info *info = pl_weights_describe(*weights);
     if (r->verb != VERB_EVALUATE && r->estimator && strcmp(r->estimator, info->estimator) != 0)

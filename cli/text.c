@@ -292,6 +292,12 @@ const char *hint_of(const char *message) {
         {"no estimator ", "; `plimsoll estimators` lists them"},
         {"no weights of ", ": `plimsoll train ESTIMATOR --jobs FILE --out MODEL` makes them, "
                            "--model MODEL gives them"},
+#if !PLIMSOLL_LAB
+        {"that this version does not have",
+         ": this build has no laboratory (-Dlab=enabled), which has more"},
+        {"a learner that this version has",
+         ": this build has no laboratory (-Dlab=enabled), which has more"},
+#endif
         {"no estimate in JSON", " (`plimsoll estimate ... --json` writes one)"},
         {"choose smaller bins", " (--bin)"},
         {"estimate it again for ", " (--gpu)"},

@@ -23,6 +23,9 @@ int times_print(const request *r, const pl_model *model, pl_report *report, cons
 /* estimate with several batches or sequence lengths: a table, and --heatmap. */
 int sweep(const request *r, const pl_model *model);
 
+/* Bytes of a plain file; 0 of what is none. */
+int64_t file_size(const char *path);
+
 /* Opens r->file; on failure complains and returns an exit code. */
 int open_model(pl_model **model, const request *r);
 /* One simulation, with a progress bar when it takes long; complains on failure. */

@@ -37,6 +37,12 @@ it_says_what_it_lacks() {
     done
     gives 2 build/plimsoll estimate "$ROOT/examples/resnet18.pt2" --estimator random-forest
     says err 'there are hybrid, sim; this build has no laboratory'
+    gives 3 build/plimsoll estimate "$ROOT/examples/resnet18.pt2" --model "$ROOT/models/random-forest.plm"
+    says err 'random-forest.*this build has no laboratory'
+    gives 3 build/plimsoll estimate "$ROOT/examples/resnet18.pt2" --model "$ROOT/models/gpumemnet-mlp.plm"
+    says err 'this build has no laboratory'
+    build/plimsoll estimate --help >out
+    says out 'FILE.*weights of hybrid'
     build/plimsoll estimators --json >out
     is "$(grep -o '"name":' out | wc -l)" 2
 }
