@@ -46,6 +46,12 @@ size_t trials_unmeasured(const pl_evaluation *e) {
     return count;
 }
 
+size_t trials_cut_off(const pl_evaluation *e) {
+    size_t count = 0;
+    for (size_t i = 0; i < e->count; i++) count += pl_evaluation_trial(e, i)->status == PL_LIMIT;
+    return count;
+}
+
 /* ---- targets ---- */
 
 static const struct target {

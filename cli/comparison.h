@@ -60,6 +60,7 @@ small_text target_text(const char *target, double value);
 double trial_allocated_error(const pl_trial *trial);
 size_t trials_without_graph(const pl_evaluation *e);
 size_t trials_unmeasured(const pl_evaluation *e); /* without what the target is */
+size_t trials_cut_off(const pl_evaluation *e);    /* by --max-memory or --max-time */
 /* What estimators are ranked by, the least first: the median error, of counters the mean. */
 double rank_of(const char *target, const pl_scores *scores);
 

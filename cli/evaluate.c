@@ -2,7 +2,8 @@
  * estimator is run, with --split trained anew for each fold. Files are written before anything is
  * printed, so that a path that cannot be written fails without half an answer. An estimator that
  * fails does not take the others with it: it is left out and the reason reported; where it was asked
- * for by name, the exit code says so too. */
+ * for by name, the exit code says so too. Where a limit cut off any job, figures are over those that
+ * happened to be done: the exit code is the limit's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +174,7 @@ static int run(contender *of, const comparison *c, const pl_jobs *jobs, size_t n
     if (estimated(of->evaluation) > 0) return 0;
     no_estimates(reason, sizeof reason, of, r);
     of->left_out = need_string(reason);
-    return PL_INPUT;
+    return trials_cut_off(of->evaluation) ? PL_LIMIT : PL_INPUT;
 }
 
 /* All of them; returns the first failure of one that was asked for by name. */
@@ -190,6 +191,9 @@ static int run_all(comparison *c, const pl_jobs *jobs, bool all) {
             failed = PL_USAGE;
         } else {
             failed = run(of, c, jobs, i + 1);
+            if (code == 0 &&
+                (failed == PL_LIMIT || (of->evaluation && trials_cut_off(of->evaluation))))
+                code = PL_LIMIT;
             if (failed && c->count > 1) pl_evaluation_close(&of->evaluation);
         }
         if (failed && !all && c->count > 1)

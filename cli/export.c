@@ -114,6 +114,7 @@ static void json_contender(pl_json_writer *j, const comparison *c, const contend
     pl_json_put_int(j, "jobs", (int64_t)e->count);
     pl_json_put_int(j, "without_graph", (int64_t)trials_without_graph(e));
     pl_json_put_int(j, "unmeasured", (int64_t)trials_unmeasured(e));
+    pl_json_put_int(j, "cut_off", (int64_t)trials_cut_off(e));
     pl_json_put_string(j, "split", split_name((size_t)e->split));
     pl_json_put_int(j, "folds", e->folds);
     pl_json_put_bool(j, "seen", e->seen);
@@ -263,6 +264,7 @@ int comparison_csv(const comparison *c, const char *path) {
         out);
     for (size_t i = 0; i < c->ran; i++)
         for (size_t k = 0; k < c->list[i].evaluation->count; k++)
-            csv_trial(out, c->list[i].info->name, c->target, pl_evaluation_trial(c->list[i].evaluation, k));
+            csv_trial(out, c->list[i].info->name, c->target,
+                      pl_evaluation_trial(c->list[i].evaluation, k));
     return output_close(&file);
 }

@@ -440,6 +440,7 @@ static void print_one(const comparison *c, const contender *of) {
     if (of->info->needs_graph) printf(", %zu without a graph", trials_without_graph(e));
     if (trials_unmeasured(e))
         printf(", %zu without a measured %s", trials_unmeasured(e), c->target);
+    if (trials_cut_off(e)) printf(", %zu cut off by --max-memory or --max-time", trials_cut_off(e));
     printf("; estimator %s", e->estimator);
     print_split(c, e);
     printf(", %s s\n\n", PL_REAL(".1f", (double)e->elapsed_us / 1e6));
@@ -475,7 +476,13 @@ static void print_one(const comparison *c, const contender *of) {
 }
 
 static void print_several(const comparison *c) {
+    size_t cut_off = 0; /* of the estimator that most are cut off of */
+    for (size_t i = 0; i < c->ran; i++) {
+        size_t own = trials_cut_off(c->list[i].evaluation);
+        if (own > cut_off) cut_off = own;
+    }
     printf("%zu jobs", c->jobs);
+    if (cut_off) printf(", up to %zu cut off by --max-memory or --max-time", cut_off);
     for (size_t i = 0; i < c->ran; i++)
         if (c->list[i].evaluation->folds > 0) {
             print_split(c, c->list[i].evaluation);

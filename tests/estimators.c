@@ -2,7 +2,9 @@
  * figures are rivals.c's, hybrid.c's and test_accuracy.sh's; learners are learn.c's, trees.c's and
  * layers.c's; what they learn from is jobs.c's. From the root of the sources: test_estimators
  * FOLDER with the fixture's jobs.jsonl.xz and graphs.tar.xz. */
+#include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "fixture.h"
 
@@ -490,6 +492,148 @@ static void lessons_that_cannot_be_learnt(void) {
     pl_jobs_close(&alike);
 }
 
+/* ---- limits ---- */
+
+/* Called by one thread, a number of times; then it says yes. */
+typedef struct patience {
+    int left;
+    pthread_t caller;
+    atomic_bool other; /* another thread has called */
+} patience;
+
+static int tired(void *context) {
+    patience *p = context;
+    if (!pthread_equal(pthread_self(), p->caller)) atomic_store(&p->other, true);
+    return p->left-- <= 0;
+}
+
+static pl_limits limits_of(patience *p, int calls) {
+    pl_limits limits;
+    pl_limits_default(&limits);
+    *p = (patience){.left = calls, .caller = pthread_self()};
+    limits.cancelled = tired;
+    limits.cancel_context = p;
+    return limits;
+}
+
+static pl_jobs *open_limited(const char *path, const pl_limits *limits, bool described,
+                             int threads) {
+    pl_jobs_settings settings;
+    pl_jobs_settings_default(&settings);
+    settings.limits = limits;
+    settings.described = described;
+    settings.threads = threads;
+    pl_jobs *opened = NULL;
+    pl_error err = {0};
+    if (pl_jobs_open(&opened, &path, 1, &settings, &err) != PL_OK) check_say(path, 0, err.message);
+    return opened;
+}
+
+/* Every learner asks while it learns, not only before: hybrid apart, which has fewer than it wants. */
+static void training_can_be_cancelled(void) {
+    char *text = records(48, false);
+    const char *path = write_file("cancelled", text, strlen(text));
+    free(text);
+    patience p;
+    pl_limits limits = limits_of(&p, INT_MAX);
+    pl_jobs *opened = open_limited(path, &limits, false, 0);
+    const pl_estimator_info *info;
+    for (size_t i = 0; opened && (info = pl_estimator_at(i)); i++) {
+        /* one tree is asked for once, when it begins */
+        bool once = strcmp(info->name, "decision-tree") == 0;
+        if (!info->learns || strcmp(info->name, "hybrid") == 0) continue;
+        pl_train_settings settings;
+        pl_train_settings_default(&settings);
+        settings.estimator = info->name;
+        settings.bin_bytes = 1 << 20;
+        pl_weights *weights = NULL;
+        pl_error err = {0};
+        p.left = once ? 0 : 2;
+        pl_status status = pl_train(&weights, opened, &settings, &err);
+        if (status == PL_MISSING && strstr(err.message, "is not on this machine")) continue;
+        if (status != PL_LIMIT || weights || strcmp(err.message, "cancelled") != 0)
+            check_say(info->name, (int)status, err.message);
+        pl_weights_close(&weights);
+        p.left = 3; /* folds are trained by evaluate */
+        pl_evaluate_settings asked;
+        pl_evaluate_settings_default(&asked);
+        asked.estimator = info->name;
+        asked.split = PL_SPLIT_ROW;
+        asked.bin_bytes = 1 << 20;
+        pl_evaluation *e = NULL;
+        CHECK_INT(pl_evaluate(&e, opened, &asked, &err), PL_LIMIT);
+        pl_evaluation_close(&e);
+    }
+    CHECK(!atomic_load(&p.other));
+    pl_jobs_close(&opened);
+}
+
+#define DEEP(id, layers)                                                                           \
+    "{\"job\":{\"id\":\"" id "\",\"batch\":2,\"config\":{\"model_type\":\"llama\","                \
+    "\"hidden_size\":64,\"intermediate_size\":64,\"num_attention_heads\":4,"                       \
+    "\"num_hidden_layers\":" layers ",\"vocab_size\":100}}," RESULT "}}\n"
+
+/* A model that a limit cut off has no layers: it is neither learnt from nor asked about. */
+static void jobs_cut_off_are_not_learnt_from(void) {
+    static const char text[] = DEEP("a", "1") DEEP("b", "2") DEEP("c", "3") DEEP("d", "600");
+    const char *path = write_file("deep", text, sizeof text - 1);
+    pl_limits limits;
+    pl_limits_default(&limits);
+    limits.memory_bytes = (size_t)2 << 20;
+    pl_jobs *opened = open_limited(path, &limits, true, 2);
+    if (!opened) return;
+    CHECK_INT(opened->items[0].graph_status, PL_OK);
+    CHECK_INT(opened->items[3].graph_status, PL_LIMIT);
+    pl_train_settings settings;
+    pl_train_settings_default(&settings);
+    settings.estimator = "random-forest";
+    settings.hold_out = 0;
+    pl_weights *weights = NULL;
+    pl_error err = {0};
+    CHECK_INT(pl_train(&weights, opened, &settings, &err), PL_LIMIT);
+    CHECK(!weights && contains(err.message, "bytes of memory"));
+    CHECK_STR(err.where, "d");
+    pl_weights_close(&weights);
+    pl_evaluate_settings asked;
+    pl_evaluate_settings_default(&asked);
+    asked.estimator = "random-forest";
+    pl_evaluation *e = NULL;
+    CHECK_INT(pl_evaluate(&e, opened, &asked, &err), PL_OK);
+    if (e) {
+        CHECK_INT(pl_evaluation_trial(e, 0)->status, PL_OK);
+        CHECK_INT(pl_evaluation_trial(e, 3)->status, PL_LIMIT);
+    }
+    pl_evaluation_close(&e);
+    pl_jobs_close(&opened);
+}
+
+/* Also where four threads read and estimate. */
+static void the_callers_thread_alone_is_asked(void) {
+    static const char text[] = DEEP("a", "30") DEEP("b", "31") DEEP("c", "32") DEEP("d", "33")
+        DEEP("e", "34") DEEP("f", "35") DEEP("g", "36") DEEP("h", "37");
+    const char *path = write_file("eight", text, sizeof text - 1);
+    patience p;
+    pl_limits limits = limits_of(&p, INT_MAX);
+    pl_jobs *opened = open_limited(path, &limits, true, 4);
+    pl_evaluate_settings asked;
+    pl_evaluate_settings_default(&asked);
+    asked.estimator = "sim";
+    asked.threads = 4;
+    pl_evaluation *e = NULL;
+    pl_error err = {0};
+    if (opened) CHECK_INT(pl_evaluate(&e, opened, &asked, &err), PL_OK);
+    for (size_t i = 0; e && i < e->count; i++) CHECK_INT(pl_evaluation_trial(e, i)->status, PL_OK);
+    CHECK(p.left < INT_MAX && !atomic_load(&p.other));
+    pl_evaluation_close(&e);
+    p.left = 0; /* from now on */
+    if (opened) CHECK_INT(pl_evaluate(&e, opened, &asked, &err), PL_OK);
+    for (size_t i = 0; e && i < e->count; i++)
+        CHECK_INT(pl_evaluation_trial(e, i)->status, PL_LIMIT);
+    CHECK(!atomic_load(&p.other));
+    pl_evaluation_close(&e);
+    pl_jobs_close(&opened);
+}
+
 /* ---- evaluation ---- */
 
 typedef struct watch {
@@ -953,6 +1097,9 @@ int main(int count, char **arguments) {
     bool opened = count == 2 && fixture_open(arguments[1], "estimators");
     if (opened) {
         RUN(far_outside_what_was_learnt);
+        RUN(training_can_be_cancelled);
+        RUN(jobs_cut_off_are_not_learnt_from);
+        RUN(the_callers_thread_alone_is_asked);
         RUN(rows_are_added_once);
         RUN(rows_are_whole_and_names_unique);
         RUN(unknown_names_are_refused);

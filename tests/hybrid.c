@@ -59,7 +59,7 @@ static pl_report *estimate(const char *estimator, const pl_weights *weights, con
     pl_model *model = NULL;
     pl_report *report = NULL;
     pl_error err = {0};
-    if (pl_jobs_graph(&model, jobs, &jobs->items[row], &err) != PL_OK ||
+    if (pl_jobs_graph(&model, jobs, &jobs->items[row], &jobs->limits, &err) != PL_OK ||
         pl_estimate(&report, model, &job, &err) != PL_OK)
         check_say(__FILE__, __LINE__, err.message);
     pl_model_close(&model);
@@ -161,10 +161,10 @@ static void failures_say_what_to_do(void) {
     pl_train_settings settings;
     pl_train_settings_default(&settings);
     pl_training_set set = {.estimator = pl_estimator_named("hybrid"),
-                        .jobs = jobs,
-                        .rows = few,
-                        .count = 3,
-                        .settings = &settings};
+                           .jobs = jobs,
+                           .rows = few,
+                           .count = 3,
+                           .settings = &settings};
     pl_weights *weights = NULL;
     CHECK_INT(pl_hybrid_learn(&weights, &set, &err), PL_INPUT);
     CHECK(!weights && strstr(err.message, "or more") != NULL);

@@ -89,6 +89,43 @@ follow_table() {
     [ "$rows" -ge 9 ]
 }
 
+# What threads take counts together, and what was cut off is reported: never figures of a part with exit code 0.
+deep_records() { # COUNT LAYERS
+    for i in $(seq "$1"); do
+        echo '{"job":{"id":"j'"$i"'","batch":2,"config":{"model_type":"gpt2","n_layer":'"$2"',"n_embd":64,"n_head":4,"vocab_size":100}},"result":{"peak_allocated":1,"peak_reserved":2,"overhead":3}}'
+    done
+}
+threads_share_the_memory() {
+    deep_records 8 1200 >jobs.jsonl
+    gives 0 "$BUILD/tests/limited" 60 256 "$PLIMSOLL" evaluate jobs.jsonl --described --estimator sim --threads 8 --max-memory 256MiB --json
+    is "$(value peak.jobs <out)" 8
+    is "$(value cut_off <out)" 0
+    { deep_records 1 2400; deep_records 2 2; } >jobs.jsonl # more than half: done again, alone
+    gives 0 "$BUILD/tests/limited" 60 560 "$PLIMSOLL" evaluate jobs.jsonl --described --estimator sim --threads 2 --max-memory 560MiB --json
+    is "$(value peak.jobs <out)" 3
+}
+what_is_cut_off_is_reported() {
+    { deep_records 2 2; deep_records 1 4000; } >jobs.jsonl
+    gives 5 "$PLIMSOLL" evaluate jobs.jsonl --described --estimator sim --max-memory 64MiB --json
+    is "$(value cut_off <out)" 1
+    gives 5 "$PLIMSOLL" evaluate jobs.jsonl --described --estimator sim --max-memory 64MiB
+    says out '^3 jobs, 0 without a graph, 1 cut off by --max-memory or --max-time;'
+    gives 5 "$PLIMSOLL" evaluate jobs.jsonl --described --estimator sim,random-forest --max-memory 64MiB
+    says out '^3 jobs, up to 1 cut off'
+    gives 5 "$PLIMSOLL" train random-forest -J jobs.jsonl --described -o t.plm --max-memory 64MiB
+    [ ! -e t.plm ]
+}
+training_ends_in_time() {
+    gives 5 "$BUILD/tests/limited" 8 320 "$PLIMSOLL" train gpumemnet-mlp -J "$ROOT/tests/data/accuracy/jobs.jsonl.xz" -o t.plm --set epochs=100000 --max-time 2s
+    [ ! -e t.plm ]
+}
+weights_count_too() {
+    gives 5 "$PLIMSOLL" estimate "$ROOT/examples/resnet18.pt2" --model "$ROOT/models/random-forest.plm" --max-memory 64KiB
+    says err '^plimsoll: --model: .*--max-memory allows'
+    { printf '{"schema":1,'; head -c 100000 /dev/zero | tr '\0' ' '; } >estimate.json
+    gives 5 "$PLIMSOLL" collocate estimate.json estimate.json --max-memory 64KiB
+    says err '100012 bytes'
+}
 # The measuring itself must be able to fail.
 too_much_is_seen() {
     gives 99 "$BUILD/tests/limited" 60 1 "$PLIMSOLL" --version
@@ -102,6 +139,12 @@ says_limits() { "$PLIMSOLL" estimate --help | grep -e --max-memory && "$PLIMSOLL
 try says_limits
 with_lab=$("$PLIMSOLL" estimators | grep -c horus || :)
 [ "$with_lab" -gt 0 ] && try records_packed_tightly
+if [ "$with_lab" -gt 0 ]; then
+    try threads_share_the_memory
+    try what_is_cut_off_is_reported
+    try training_ends_in_time
+    try weights_count_too
+fi
 try graph_packed_tightly
 try keys_that_collide
 try many_marks

@@ -39,8 +39,10 @@ typedef struct pl_jobs_settings {
     /* Called after each graph, by one thread at a time; default NULL. */
     void (*progress)(size_t done, size_t total, void *context);
     void *progress_context;
-    /* default NULL: pl_limits_default's. Of the files, and of each graph; `cancelled` may be asked
-     * by several threads at once. */
+    /* default NULL: pl_limits_default's. Memory: of the files and of all graphs that are read at a
+     * time; operators and events: of each graph; deadline_ns and cancelled: of training and
+     * evaluation with these jobs too, timeout_ms of each call. cancelled is called by the thread
+     * that made the call alone, at every job, epoch or tree of its own. */
     const pl_limits *limits;
 } pl_jobs_settings;
 
@@ -50,12 +52,13 @@ static inline void pl_jobs_settings_default(pl_jobs_settings *settings) {
 }
 
 /* Reads the files, one after the other, and every job's graph where there is one. A graph that
- * cannot be read is no failure: the job's trials will say why. */
+ * cannot be read is no failure: the job's trials will say why. (pl_train fails where that was for
+ * want of memory or for a limit.) */
 pl_status pl_jobs_open(pl_jobs **out, const char *const *paths, size_t path_count,
                        const pl_jobs_settings *settings, pl_error *err);
 size_t pl_jobs_count(const pl_jobs *jobs);
 /* Jobs of which no layer is known, neither by a graph nor by their record: learned estimators see
- * next to nothing of them. */
+ * next to nothing of them. Not those that a limit cut off. */
 size_t pl_jobs_without_layers(const pl_jobs *jobs);
 /* Bins as their publications had them: 1,000 MiB for GPUMemNet's MLPs, 8,000 MiB for others. */
 int64_t pl_jobs_bin_bytes(const pl_jobs *jobs);

@@ -45,49 +45,69 @@ static pl_status over_limit(const char *path, size_t position, pl_error *err) {
 typedef struct workers {
     atomic_size_t next;
     size_t count;
-    void (*work)(void *context, size_t i);
+    pl_jobs_work *work;
     void *context;
+    pl_limits limits; /* of each thread */
+    uint8_t *again;   /* [count]: more than that; NULL: there is one thread */
+    /* cancelled of the jobs' limits, what it last said, and who may call it */
+    int (*cancelled)(void *context);
+    void *cancel_context;
+    atomic_bool stop;
+    pthread_t caller;
 } workers;
+
+static int ask_caller(void *shared) {
+    workers *c = shared;
+    if (pthread_equal(pthread_self(), c->caller) && c->cancelled(c->cancel_context))
+        atomic_store(&c->stop, true);
+    return atomic_load(&c->stop);
+}
 
 static void *work_on(void *shared) {
     workers *c = shared;
-    for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;) c->work(c->context, i);
+    const pl_turn turn = {&c->limits, !c->again};
+    for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;)
+        if (!c->work(c->context, i, &turn)) c->again[i] = 1;
     return NULL;
 }
 
-/* threads: 0: one per core. */
-static size_t threads_of(int threads) {
-    long cores = threads > 0 ? threads : sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS : (size_t)cores;
-}
-
-int pl_jobs_threads(const pl_jobs *jobs, int asked) {
-    size_t wanted = threads_of(asked);
-    return (int)(wanted < jobs->most_threads ? wanted : jobs->most_threads);
-}
-
-/* What the files left of the memory is divided among as many threads as get LEAST_SHARE each. */
-static void share_memory(pl_jobs *jobs) {
-    jobs->most_threads = threads_of(jobs->threads);
-    size_t limit = jobs->limits.memory_bytes, used = jobs->budget.bytes;
-    if (!limit) return;
-    size_t left = used < limit ? limit - used : 1; /* 0 would be no limit */
-    if (jobs->most_threads > left / LEAST_SHARE) jobs->most_threads = left / LEAST_SHARE;
-    if (jobs->most_threads < 1) jobs->most_threads = 1;
-    jobs->limits.memory_bytes = left / jobs->most_threads;
+/* What the files have left of the memory; SIZE_MAX: no limit. */
+static size_t memory_left(const pl_jobs *jobs) {
+    size_t all = jobs->limits.memory_bytes, used = jobs->budget.bytes;
+    return all == 0 ? SIZE_MAX : used < all ? all - used : 1;
 }
 
 /* The calling thread works too, so that it goes on where no other can be started. */
-void pl_jobs_each(size_t count, int threads, void (*work)(void *context, size_t i), void *context) {
-    workers c = {.count = count, .work = work, .context = context};
-    size_t wanted = threads_of(threads);
+void pl_jobs_each(const pl_jobs *jobs, size_t count, int threads, pl_jobs_work *work,
+                  void *context) {
+    workers c = {.count = count,
+                 .work = work,
+                 .context = context,
+                 .limits = jobs->limits,
+                 .cancelled = jobs->limits.cancelled,
+                 .cancel_context = jobs->limits.cancel_context,
+                 .caller = pthread_self()};
+    long cores = threads > 0 ? threads : sysconf(_SC_NPROCESSORS_ONLN);
+    size_t wanted = cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS : (size_t)cores;
+    size_t left = memory_left(jobs), started = 0;
+    if (wanted > left / LEAST_SHARE) wanted = left / LEAST_SHARE;
+    if (wanted > count) wanted = count;
+    if (wanted > 1 && !(c.again = calloc(count, 1))) wanted = 1;
+    if (c.cancelled) {
+        c.limits.cancelled = ask_caller;
+        c.limits.cancel_context = &c;
+    }
+    if (jobs->limits.memory_bytes) c.limits.memory_bytes = wanted > 1 ? left / wanted : left;
     pthread_t others[MOST_THREADS];
-    size_t started = 0;
-    while (started + 1 < wanted && started + 1 < count &&
-           pthread_create(&others[started], NULL, work_on, &c) == 0)
+    while (started + 1 < wanted && pthread_create(&others[started], NULL, work_on, &c) == 0)
         started++;
     work_on(&c);
     for (size_t i = 0; i < started; i++) pthread_join(others[i], NULL);
+    if (jobs->limits.memory_bytes) c.limits.memory_bytes = memory_left(jobs);
+    const pl_turn last = {&c.limits, true};
+    for (size_t i = 0; c.again && i < count; i++)
+        if (c.again[i]) work(context, i, &last);
+    free(c.again);
 }
 
 static size_t limit_of(size_t memory_bytes) {
@@ -97,13 +117,13 @@ static size_t limit_of(size_t memory_bytes) {
 /* ---- graphs ---- */
 
 /* The model as the job's record describes it. */
-static pl_status open_described(pl_model **out, const pl_jobs *jobs, const pl_measured *item,
+static pl_status open_described(pl_model **out, const pl_measured *item, const pl_limits *limits,
                                 pl_error *err) {
     if (!item->description)
         return pl_fail(err, PL_MISSING, item->facts.id, -1, "its record does not describe a model");
     pl_model_settings settings;
     pl_model_settings_default(&settings);
-    settings.limits = &jobs->limits;
+    settings.limits = limits;
     settings.task = item->task;
     settings.first = &item->job;
     return pl_model_open_memory(out, item->description, strlen(item->description), item->facts.id,
@@ -126,17 +146,17 @@ static bool find_graph(char path[4096], bool *packed, const pl_jobs *jobs, const
 }
 
 pl_status pl_jobs_graph(pl_model **out, const pl_jobs *jobs, const pl_measured *item,
-                        pl_error *err) {
+                        const pl_limits *given, pl_error *err) {
     char path[4096], *bytes;
     bool packed;
     size_t size;
     *out = NULL;
-    if (item->described) return open_described(out, jobs, item, err);
+    if (item->described) return open_described(out, item, given, err);
     if (!item->graph || !find_graph(path, &packed, jobs, item->graph))
         return pl_fail(err, PL_MISSING, item->facts.id, -1, "no graph");
     pl_model_settings settings;
     pl_model_settings_default(&settings);
-    pl_limits limits = jobs->limits;
+    pl_limits limits = *given;
     settings.limits = &limits;
     if (!packed) return pl_model_open(out, path, &settings, err);
     pl_status status = pl_packed_read(&bytes, &size, path, limit_of(limits.memory_bytes), err);
@@ -165,23 +185,24 @@ static void choose_graph(const pl_jobs *jobs, pl_measured *item) {
 
 /* Described, where that is wanted and can be; else by a graph. What is wrong with a description is
  * reported where there is no graph either. */
-static pl_status open_first(pl_model **out, const pl_jobs *jobs, pl_measured *item, pl_error *err) {
+static pl_status open_first(pl_model **out, const pl_jobs *jobs, pl_measured *item,
+                            const pl_limits *limits, pl_error *err) {
     if (jobs->described) { /* built for the sizes it ran with */
         item->described = true;
         item->job.batch = item->profile.job.batch;
         item->job.train = item->train;
         item->job.seq = item->no_sequence ? PL_UNKNOWN : item->profile.job.seq;
-        pl_status status = open_described(out, jobs, item, err);
+        pl_status status = open_described(out, item, limits, err);
         if (status == PL_OK || jobs->graph_count == 0) return status;
         pl_job described = item->job;
         choose_graph(jobs, item);
-        if (item->graph) return pl_jobs_graph(out, jobs, item, err);
+        if (item->graph) return pl_jobs_graph(out, jobs, item, limits, err);
         item->job = described;
         item->described = true;
         return status;
     }
     choose_graph(jobs, item);
-    return pl_jobs_graph(out, jobs, item, err);
+    return pl_jobs_graph(out, jobs, item, limits, err);
 }
 
 typedef struct reading {
@@ -209,17 +230,23 @@ static bool keep_profile(pl_arena *arena, pl_measured *item, const pl_profile *p
     return true;
 }
 
-static void read_graph(void *context, size_t index) {
+bool pl_measured_cut_off(const pl_measured *item) {
+    return item->graph_status == PL_LIMIT ||
+           (item->graph_status == PL_MISSING && item->facts.has_graph);
+}
+
+static bool read_graph(void *context, size_t index, const pl_turn *turn) {
     reading *r = context;
     pl_measured *item = &r->jobs->items[index];
     pl_model *model = NULL;
-    item->graph_status = open_first(&model, r->jobs, item, &item->graph_error);
+    item->graph_status = open_first(&model, r->jobs, item, turn->limits, &item->graph_error);
     pl_graph *g = NULL;
     bool owned = false;
     int64_t batch, seq;
     pl_profile profile = {0};
     pl_budget budget;
-    pl_budget_start(&budget, &r->jobs->limits);
+    pl_budget_start(&budget, turn->limits);
+    if (model) budget.bytes = model->budget.bytes;
     pl_arena *scratch = item->graph_status == PL_OK ? pl_arena_new(&budget) : NULL;
     bool profiled = false;
     pl_status status = item->graph_status;
@@ -233,18 +260,20 @@ static void read_graph(void *context, size_t index) {
     }
     if (status != PL_OK && item->graph_status == PL_OK && (status == PL_MISSING || budget.spent))
         item->graph_status = pl_budget_fail(&item->graph_error, &budget, item->facts.id);
+    bool again = item->graph_status == PL_LIMIT && !turn->last;
     pthread_mutex_lock(&r->lock);
     /* one that memory did not suffice for is there all the same */
     item->facts.has_graph =
         item->graph_status != PL_MISSING || item->graph || (item->described && item->description);
     if (profiled && !keep_profile(r->jobs->arena, item, &profile)) r->failed = true;
-    r->done++;
-    if (r->settings->progress)
+    r->done += !again;
+    if (r->settings->progress && !again)
         r->settings->progress(r->done, r->jobs->count, r->settings->progress_context);
     pthread_mutex_unlock(&r->lock);
     if (owned) pl_graph_close(&g);
     pl_arena_free(&scratch);
     pl_model_close(&model);
+    return !again;
 }
 
 /* ---- files ---- */
@@ -468,11 +497,11 @@ static pl_status read_all(pl_jobs *jobs, const char *const *paths, size_t path_c
     }
     if (jobs->count == 0) return pl_fail(err, PL_INPUT, NULL, -1, "no measured jobs were given");
     if (!number_groups(jobs)) return no_memory(err);
-    share_memory(jobs);
     if (jobs->graph_count == 0 && !settings->described) return PL_OK;
     reading r = {.jobs = jobs, .settings = settings};
     if (pthread_mutex_init(&r.lock, NULL) != 0) return no_memory(err);
-    pl_jobs_each(jobs->count, pl_jobs_threads(jobs, settings->threads), read_graph, &r);
+    jobs->budget.cancelled = NULL; /* pl_jobs_each asks; profiles are kept by any thread */
+    pl_jobs_each(jobs, jobs->count, settings->threads, read_graph, &r);
     pthread_mutex_destroy(&r.lock);
     return r.failed ? no_memory(err) : PL_OK;
 }
@@ -517,7 +546,8 @@ size_t pl_jobs_count(const pl_jobs *jobs) {
 
 size_t pl_jobs_without_layers(const pl_jobs *jobs) {
     size_t count = 0;
-    for (size_t i = 0; i < jobs->count; i++) count += jobs->items[i].profile.layer_count == 0;
+    for (size_t i = 0; i < jobs->count; i++)
+        count += jobs->items[i].profile.layer_count == 0 && !pl_measured_cut_off(&jobs->items[i]);
     return count;
 }
 

@@ -37,23 +37,35 @@ struct pl_jobs {
     int64_t bin_bytes;
     uint32_t model_count, family_count;
     int threads;
-    size_t most_threads; /* as memory allows */
-    pl_limits limits;    /* of the files; then of each job that a thread works on */
-    pl_budget budget;    /* of the files */
+    pl_limits limits; /* memory: of the files and of all graphs that are open at a time */
+    pl_budget budget; /* of the files */
 };
 
 /* The job's graph, opened anew; the caller closes it. PL_MISSING: it has none. */
 pl_status pl_jobs_graph(pl_model **out, const pl_jobs *jobs, const pl_measured *item,
-                        pl_error *err);
+                        const pl_limits *limits, pl_error *err);
+
+/* A limit, or memory, did not suffice for its graph: what is known of it is not what it has. */
+bool pl_measured_cut_off(const pl_measured *item);
 
 /* One line of ground truth, added to jobs. from: the line's place in the file. */
 pl_status pl_record_read(pl_jobs *jobs, const char *path, const char *line, size_t length,
                          size_t from, pl_error *err);
 
-/* work(context, i) for i below count, by up to `threads` threads (0: one per core) and the
- * caller. */
-/* As many threads as were asked for (0: one per core) and have memory for their jobs. */
-int pl_jobs_threads(const pl_jobs *jobs, int asked);
-void pl_jobs_each(size_t count, int threads, void (*work)(void *context, size_t i), void *context);
+/* What one piece of work may take. last: it will not be asked for again. */
+typedef struct pl_turn {
+    const pl_limits *limits;
+    bool last;
+} pl_turn;
+
+/* False: more than turn->limits allow, and turn->last is false. */
+typedef bool pl_jobs_work(void *context, size_t i, const pl_turn *turn);
+
+/* work(context, i, turn) for i below count, by up to `threads` threads (0: one per core), the
+ * caller's among them. Each has its part of the jobs' memory; what that does not suffice for is done
+ * again, by the caller alone, with all of it: the threads change the time, not the result.
+ * limits.cancelled is called by the caller's thread only. */
+void pl_jobs_each(const pl_jobs *jobs, size_t count, int threads, pl_jobs_work *work,
+                  void *context);
 
 #endif

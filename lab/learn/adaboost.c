@@ -184,6 +184,7 @@ static bool boost(adaboost *model, memory *m, const pl_samples *samples,
     for (size_t i = 0; i < n; i++) m->weights[i] /= sum;
     for (bool more = true; more && model->trees.count < trees;) {
         size_t t = model->trees.count;
+        if (!pl_budget_poll(settings->budget)) return false;
         pl_random random = pl_random_seed(settings->seed, t + 1);
         draw(m->counts, m->weights, m->sums, n, &random);
         if (!pl_grower_grow(m->grower, &model->trees, m->counts, NULL)) return false;

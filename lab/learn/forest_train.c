@@ -43,9 +43,12 @@ typedef struct plan {
     size_t next;
     bool failed;
     pthread_mutex_t lock;
+    pthread_t caller; /* the one thread that asks the budget */
+    pl_budget *budget;
 } plan;
 
 static size_t take(plan *p, bool failed) {
+    if (pthread_equal(pthread_self(), p->caller) && !pl_budget_poll(p->budget)) failed = true;
     pthread_mutex_lock(&p->lock);
     p->failed = p->failed || failed;
     size_t tree = p->failed ? p->trees : p->next++;
@@ -86,6 +89,7 @@ enum { MOST_THREADS = 64 };
 static void work_together(plan *p, size_t threads) {
     pthread_t others[MOST_THREADS];
     size_t started = 0;
+    p->caller = pthread_self();
     if (threads > p->trees) threads = p->trees;
     if (threads > MOST_THREADS) threads = MOST_THREADS;
     pthread_mutex_init(&p->lock, NULL);
@@ -126,6 +130,7 @@ pl_status pl_forest_train(pl_learned **out, const pl_samples *samples,
                  .min_gain = pl_options_number(text, options, OPTIONS, "min_gain")},
         .bootstrap = bootstrap < 0 ? !extra : bootstrap > 0,
         .seed = settings->seed,
+        .budget = settings->budget,
         .trees = (size_t)pl_options_number(text, options, OPTIONS, "trees"),
     };
     pl_forest *model = pl_forest_new(samples->columns, samples->class_count);

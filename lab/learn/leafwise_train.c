@@ -417,6 +417,7 @@ static bool boost_rounds(pl_leafwise *model, state *st, const pl_learn_settings 
     g->column_count = part_of(samples->columns, option(text, "features"));
     bool chance = g->column_count < samples->columns || in_bag < n;
     for (size_t round = 1; done && round <= rounds; round++) {
+        if (!(done = pl_budget_poll(settings->budget))) break;
         draw(st->bag, marks, n, in_bag, &random);
         pl_boost_derive(&st->boost, st->scores, st->gradients, st->hessians);
         bool grew = false;

@@ -258,7 +258,7 @@ static bool boost_rounds(lightgbm *model, const pl_boost *boost, const pl_learn_
     double best = INFINITY;
     int best_round = 0, round = 1, finished = 0;
     for (; done && round <= rounds && !finished; round++) {
-        done = library.update(model->booster, &finished) == 0;
+        done = pl_budget_poll(settings->budget) && library.update(model->booster, &finished) == 0;
         *keep = round;
         if (!done || !watched || finished) continue;
         if (valid) done = add_round(model, valid, round, valid_scores, fresh);

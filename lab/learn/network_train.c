@@ -312,6 +312,8 @@ static pl_status run(trainer *t, const pl_learn_settings *settings, size_t membe
         pl_random_shuffle(&shuffle, t->order, count);
         for (size_t b = 0; b < batches; b++) {
             size_t from = b * count / batches, to = (b + 1) * count / batches;
+            if (!pl_budget_poll(settings->budget))
+                return pl_budget_fail(err, settings->budget, "network");
             loss += learn_batch(t, t->order + from, to - from, epoch);
         }
         loss /= total_weight;

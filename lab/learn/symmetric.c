@@ -564,6 +564,7 @@ static bool boost_rounds(symmetric *model, state *st, const pl_learn_settings *s
     if (!pl_boost_start(&st->boost, st->base)) return false;
     start(model, st, valid);
     for (size_t round = 1; round <= rounds; round++) {
+        if (!pl_budget_poll(settings->budget)) return false;
         if (!grow_tree(model, st, valid, tried, round - 1, &random)) return false;
         double valid_loss = pl_boost_loss(&st->boost, valid, st->valid_scores);
         if (valid_loss < best) {

@@ -249,7 +249,8 @@ static bool boost_rounds(xgboost *model, const pl_boost *boost, DMatrixHandle ma
     int best_round = 0, round = 1;
     bool done = scores != NULL;
     for (; done && round <= rounds; round++) {
-        done = library.update(model->booster, round - 1, matrices[0]) == 0;
+        done = pl_budget_poll(settings->budget) &&
+               library.update(model->booster, round - 1, matrices[0]) == 0;
         if (!done || (!settings->progress && !(stop && valid))) continue;
         double valid_loss = loss_of(model, boost, matrices[1], valid, scores);
         if (valid_loss < best) {

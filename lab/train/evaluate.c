@@ -25,6 +25,7 @@ typedef struct evaluation {
     const pl_weights *weights;  /* of the fold at hand */
     const size_t *rows;         /* the jobs at hand */
     pthread_mutex_t lock;       /* of progress and done */
+    pl_budget budget;           /* of training */
     size_t done, total, before; /* before: done when the fold at hand began */
 } evaluation;
 
@@ -76,34 +77,35 @@ static void take(evaluation *e, pl_trial *t, const pl_report *report) {
     t->predicted_high = said.high;
 }
 
-static pl_status ask(evaluation *e, const pl_measured *item, pl_trial *t, pl_error *err) {
+static pl_status ask(evaluation *e, const pl_measured *item, pl_trial *t, const pl_limits *limits,
+                     pl_error *err) {
     pl_question q;
-    pl_status status = pl_question_open(&q, e->jobs, item, e->estimator->info.needs_graph, err);
-    pl_report *report = status == PL_OK ? pl_report_new(&e->jobs->limits, 0) : NULL;
-    if (status == PL_OK && !report) status = no_memory(err);
+    pl_status status =
+        pl_question_open(&q, e->jobs, item, e->estimator->info.needs_graph, limits, err);
     if (status == PL_OK) {
         int64_t begin = pl_now_ns();
-        q.subject.budget = pl_report_budget(report);
-        status = e->estimator->estimate(report, &q.subject, e->weights, err);
+        status = e->estimator->estimate(q.report, &q.subject, e->weights, err);
         t->elapsed_us = (double)(pl_now_ns() - begin) / 1e3;
     }
-    if (status == PL_OK) take(e, t, report);
+    if (status == PL_OK) take(e, t, q.report);
     if (status == PL_OK && !isfinite(t->predicted))
         status = pl_fail(err, PL_MISSING, NULL, -1, "%s says nothing of %s here",
                          e->estimator->info.name, e->target->name);
-    pl_report_close(&report);
     pl_question_close(&q);
     return status;
 }
 
-static void estimate(void *context, size_t index) {
+static bool estimate(void *context, size_t index, const pl_turn *turn) {
     evaluation *e = context;
     size_t row = e->rows[index];
     pl_trial *t = &e->trials[row];
     pl_error *error = &e->errors[row];
+    error->message[0] = '\0';
     t->message = error->message; /* "" as long as nothing failed */
-    t->status = ask(e, &e->jobs->items[row], t, error);
+    t->status = ask(e, &e->jobs->items[row], t, turn->limits, error);
+    if (t->status == PL_LIMIT && !turn->last) return false;
     move(e, 0);
+    return true;
 }
 
 /* ---- folds ---- */
@@ -148,7 +150,8 @@ static pl_status run_fold(evaluation *e, const uint32_t *fold, uint32_t number, 
                            .rows = scratch,
                            .count = learnt,
                            .settings = &training,
-                           .target = e->target->name};
+                           .target = e->target->name,
+                           .budget = &e->budget};
     pl_weights *weights = NULL;
     int64_t begin = pl_now_us();
     pl_status status = pl_learn(&weights, &set, err);
@@ -162,7 +165,7 @@ static pl_status run_fold(evaluation *e, const uint32_t *fold, uint32_t number, 
     }
     e->weights = weights;
     e->rows = scratch;
-    pl_jobs_each(asked, pl_jobs_threads(e->jobs, e->settings->threads), estimate, e);
+    pl_jobs_each(e->jobs, asked, e->settings->threads, estimate, e);
     pl_weights_close(&weights);
     return PL_OK;
 }
@@ -231,7 +234,8 @@ static pl_status run(evaluation *e, pl_error *err) {
         if (!asked)
             t->status =
                 pl_fail(&e->errors[i], PL_MISSING, NULL, -1, "no measured %s", e->target->name);
-        else if (e->estimator->info.needs_graph && item->graph_status != PL_OK) {
+        else if ((e->estimator->info.needs_graph && item->graph_status != PL_OK) ||
+                 pl_measured_cut_off(item)) {
             e->errors[i] = item->graph_error;
             t->status = item->graph_status;
             asked = false;
@@ -254,7 +258,7 @@ static pl_status run(evaluation *e, pl_error *err) {
         e->open.seen = learns(e);
         e->open.split = PL_SPLIT_NONE;
         e->rows = rows;
-        if (status == PL_OK) pl_jobs_each(count, pl_jobs_threads(e->jobs, s->threads), estimate, e);
+        if (status == PL_OK) pl_jobs_each(e->jobs, count, s->threads, estimate, e);
     }
     free(rows);
     return status;
@@ -336,6 +340,7 @@ pl_status pl_evaluate(pl_evaluation **out, const pl_jobs *jobs, const pl_evaluat
     e->estimator = estimator;
     e->target = target;
     e->settings = settings;
+    pl_budget_start(&e->budget, &jobs->limits);
     e->open = (pl_evaluation){.estimator = estimator->info.name,
                               .target = target->name,
                               .count = jobs->count,

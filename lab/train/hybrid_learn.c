@@ -77,16 +77,16 @@ static bool lacks_optimizer(const pl_measured *item, const pl_report *report) {
            less > state / 4 && less > report->allocated_bytes / 100;
 }
 
-/* A job that cannot be simulated is not seen; what fails is memory, or the forest. */
-static pl_status observe(job_sample *p, const pl_subject *subject, const pl_weights *forest,
-                         bool first, pl_error *err) {
+/* A job that cannot be simulated is not seen; what fails is memory, a limit, or the forest. */
+static pl_status observe(job_sample *p, const pl_question *q, const pl_weights *forest, bool first,
+                         pl_error *err) {
     pl_workspace_chooser *chooser = NULL;
-    pl_report *report = pl_report_new(NULL, 0);
-    pl_status status = report ? pl_workspace_chooser_open(&chooser, forest, err) : no_memory(err);
+    pl_report *report = q->report;
+    pl_status status = pl_workspace_chooser_open(&chooser, forest, err);
     pl_status simulated = PL_INPUT;
     if (status == PL_OK)
-        simulated = pl_evidence_observe(report, &p->observation, subject, chooser, err);
-    if (simulated == PL_MISSING) status = simulated;
+        simulated = pl_evidence_observe(report, &p->observation, &q->subject, chooser, err);
+    if (simulated == PL_MISSING || simulated == PL_LIMIT) status = simulated;
     if (status == PL_OK) status = pl_workspace_chooser_status(chooser, err);
     p->seen = status == PL_OK && simulated == PL_OK && report->peak_bytes > 0;
     if (p->seen) {
@@ -98,36 +98,38 @@ static pl_status observe(job_sample *p, const pl_subject *subject, const pl_weig
         if (!p->layers) status = no_memory(err);
     }
     pl_workspace_chooser_close(&chooser);
-    pl_report_close(&report);
     return status;
 }
 
-static void simulate_one(void *context, size_t index) {
+static bool simulate_one(void *context, size_t index, const pl_turn *turn) {
     job_samples *s = context;
     job_sample *p = &s->samples[index];
     bool first = s->fold == ALL;
     /* Without convolutions nothing is other than the first time. */
-    if (!first && (!p->in_set || !p->seen || p->fold != s->fold || p->layer_count == 0)) return;
+    if (!first && (!p->in_set || !p->seen || p->fold != s->fold || p->layer_count == 0))
+        return true;
     pl_question q;
     pl_error why;
-    pl_status opened = pl_question_open(&q, s->training_set->jobs, p->item, true, &why);
-    pl_status status = opened == PL_MISSING ? opened : PL_OK;
-    if (opened == PL_OK) status = observe(p, &q.subject, s->forest, first, &why);
+    pl_status opened =
+        pl_question_open(&q, s->training_set->jobs, p->item, true, turn->limits, &why);
+    pl_status status = opened == PL_MISSING || opened == PL_LIMIT ? opened : PL_OK;
+    if (opened == PL_OK) status = observe(p, &q, s->forest, first, &why);
     pl_question_close(&q);
+    if (status == PL_LIMIT && !turn->last) return false;
     pthread_mutex_lock(&s->lock);
     if (s->status == PL_OK && status != PL_OK) {
         s->status = status;
         s->why = why;
     }
     pthread_mutex_unlock(&s->lock);
+    return true;
 }
 
 static pl_status simulate(job_samples *s, const pl_weights *forest, uint32_t fold, pl_error *err) {
     s->forest = forest;
     s->fold = fold;
     if (pthread_mutex_init(&s->lock, NULL) != 0) return no_memory(err);
-    pl_jobs_each(s->count, pl_jobs_threads(s->training_set->jobs, s->training_set->jobs->threads),
-                 simulate_one, s);
+    pl_jobs_each(s->training_set->jobs, s->count, s->training_set->jobs->threads, simulate_one, s);
     pthread_mutex_destroy(&s->lock);
     if (s->status != PL_OK && err) *err = s->why;
     return s->status;
@@ -184,11 +186,12 @@ static pl_conv_layer *apart_of(const job_samples *s, uint32_t fold, size_t *coun
 
 static pl_trained_settings settings_of(const pl_training_set *set, const char *target,
                                        const char *options) {
-    return (pl_trained_settings){.estimator = set->estimator->info.name,
-                                 .target = target,
-                                 .command = set->settings->command,
-                                 .data = set->jobs->data,
-                                 .learn = {.options = options, .seed = set->settings->seed}};
+    return (pl_trained_settings){
+        .estimator = set->estimator->info.name,
+        .target = target,
+        .command = set->settings->command,
+        .data = set->jobs->data,
+        .learn = {.options = options, .seed = set->settings->seed, .budget = set->budget}};
 }
 
 /* A forest for new models, and for one fold: that has not seen its layers. ALL: has seen all. */

@@ -116,17 +116,24 @@ const pl_target *pl_target_find(const char *name) {
 /* ---- asking ---- */
 
 pl_status pl_question_open(pl_question *out, const pl_jobs *jobs, const pl_measured *item,
-                           bool with_graph, pl_error *err) {
+                           bool with_graph, const pl_limits *limits, pl_error *err) {
     const pl_job *job = &item->job;
     *out = (pl_question){.subject = {.job = job,
                                      .gpu = pl_gpu_find(job->gpu ? job->gpu : "h200"),
                                      .profile = &item->profile}};
+    pl_budget budget;
+    pl_budget_start(&budget, limits);
+    if (!pl_budget_poll(&budget)) return pl_budget_fail(err, &budget, item->facts.id);
+    pl_status status = with_graph ? pl_jobs_graph(&out->model, jobs, item, limits, err) : PL_OK;
+    if (status != PL_OK) return status;
+    /* What the model holds counts. */
+    out->report = pl_report_new(limits, with_graph ? out->model->budget.bytes : 0);
+    if (!out->report) return no_memory(err);
+    out->subject.budget = pl_report_budget(out->report);
     if (!with_graph) return PL_OK;
     int64_t batch, seq;
-    pl_status status = pl_jobs_graph(&out->model, jobs, item, err);
-    if (status == PL_OK)
-        status = pl_model_graph(out->model, job, NULL, &out->graph, &out->owned, &batch, &seq,
-                                err);
+    status = pl_model_graph(out->model, job, out->subject.budget, &out->graph, &out->owned, &batch,
+                            &seq, err);
     out->subject.model = out->model;
     out->subject.graph = out->graph;
     return status;
@@ -134,6 +141,7 @@ pl_status pl_question_open(pl_question *out, const pl_jobs *jobs, const pl_measu
 
 void pl_question_close(pl_question *question) {
     if (question->owned) pl_graph_close(&question->graph);
+    pl_report_close(&question->report); /* whose budget the graph was taken from */
     pl_model_close(&question->model);
 }
 
@@ -360,7 +368,8 @@ static pl_status train_on(pl_trained **out, const material *m, const pl_dataset 
                   .seed = set->settings->seed,
                   .valid = valid && valid->samples.count ? &valid->samples : NULL,
                   .progress = set->settings->progress ? report_epoch : NULL,
-                  .progress_context = (void *)set->settings}};
+                  .progress_context = (void *)set->settings,
+                  .budget = set->budget}};
     pl_status status = pl_trained_train(out, pl_method_of(set->estimator)->learner,
                                         &samples->samples, &settings, err);
     if (status != PL_OK || m->bin == 0) return status;

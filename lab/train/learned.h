@@ -28,14 +28,15 @@ const pl_target *pl_target_find(const char *name); /* NULL: none */
 /* A measured job as estimators are asked about it, its model opened anew. */
 typedef struct pl_question {
     pl_subject subject; /* without a graph: model and graph are NULL */
+    pl_report *report;  /* for the answer; its budget is the subject's */
     pl_model *model;
     pl_graph *graph;
     bool owned; /* the graph */
 } pl_question;
 
-/* pl_question_close follows, also on failure. */
+/* limits: of the model and the answer together. pl_question_close follows, also on failure. */
 pl_status pl_question_open(pl_question *out, const pl_jobs *jobs, const pl_measured *item,
-                           bool with_graph, pl_error *err);
+                           bool with_graph, const pl_limits *limits, pl_error *err);
 void pl_question_close(pl_question *question);
 
 /* ---- samples ---- */
@@ -63,6 +64,7 @@ typedef struct pl_training_set {
     size_t count;
     const pl_train_settings *settings;
     const char *target; /* NULL: all that can be learnt */
+    pl_budget *budget;  /* time and cancelling, of all of the training */
 } pl_training_set;
 
 pl_status pl_learn(pl_weights **out, const pl_training_set *set, pl_error *err);

@@ -30,6 +30,12 @@ pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_setting
     if (settings->hold_out >= 0.9)
         return pl_fail(err, PL_USAGE, "hold_out", -1, "%s leaves too few jobs to learn from",
                        PL_REAL("g", settings->hold_out));
+    for (size_t i = 0; i < jobs->count; i++) /* what was cut off looks like a model of no layers */
+        if (pl_measured_cut_off(&jobs->items[i]))
+            return pl_fail(err, jobs->items[i].graph_status, jobs->items[i].facts.id, -1, "%s",
+                           jobs->items[i].graph_error.message);
+    pl_budget budget;
+    pl_budget_start(&budget, &jobs->limits);
     size_t *rows = malloc((jobs->count + 1) * sizeof *rows);
     if (!rows) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     for (size_t i = 0; i < jobs->count; i++) rows[i] = i;
@@ -38,7 +44,8 @@ pl_status pl_train(pl_weights **out, const pl_jobs *jobs, const pl_train_setting
                            .rows = rows,
                            .count = jobs->count,
                            .settings = settings,
-                           .target = settings->target};
+                           .target = settings->target,
+                           .budget = &budget};
     pl_status status = pl_learn(out, &set, err);
     free(rows);
     return status;

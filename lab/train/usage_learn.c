@@ -27,6 +27,8 @@ static pl_status no_memory(pl_error *err) {
 typedef struct job_sample {
     const pl_measured *item;
     bool seen;
+    bool cut_off; /* by a limit; why: which */
+    pl_error why;
     float signals[PL_USAGE_SIGNALS];
     double walk[PL_USAGE_TARGETS];  /* step in ms, counters in percent */
     double truth[PL_USAGE_TARGETS]; /* the same, measured; NAN: not */
@@ -53,14 +55,18 @@ static bool simulate(pl_report *report, pl_walk *walk, const pl_subject *subject
     return done;
 }
 
-static void simulate_one(void *context, size_t index) {
+static bool simulate_one(void *context, size_t index, const pl_turn *turn) {
     job_samples *s = context;
     job_sample *p = &s->samples[index];
     pl_question q;
-    pl_report *report = pl_report_new(NULL, 0);
     pl_walk walk;
-    p->seen = pl_question_open(&q, s->training_set->jobs, p->item, true, NULL) == PL_OK && report &&
-              simulate(report, &walk, &q.subject) && walk.known && report->step_ms.value > 0;
+    pl_status status =
+        pl_question_open(&q, s->training_set->jobs, p->item, true, turn->limits, &p->why);
+    const pl_report *report = q.report;
+    p->seen = status == PL_OK && simulate(q.report, &walk, &q.subject) && walk.known &&
+              report->step_ms.value > 0;
+    p->cut_off = status == PL_LIMIT || (status == PL_OK && q.subject.budget->spent);
+    if (p->cut_off && status == PL_OK) pl_budget_fail(&p->why, q.subject.budget, p->item->facts.id);
     if (p->seen) {
         memcpy(p->signals, walk.signals, sizeof p->signals);
         p->walk[PL_USAGE_STEP] = report->step_ms.value;
@@ -72,7 +78,7 @@ static void simulate_one(void *context, size_t index) {
         p->bound = pl_usage_bound_of(report);
     }
     pl_question_close(&q);
-    pl_report_close(&report);
+    return !p->cut_off || turn->last;
 }
 
 /* log2 of truth over walk of one target; NAN: not measured. */
@@ -91,8 +97,11 @@ static pl_status samples_open(job_samples *s, const pl_training_set *set, pl_err
         const pl_measured *item = &set->jobs->items[set->rows[i]];
         if (item->graph_status == PL_OK && item->step_ms > 0) s->samples[s->count++].item = item;
     }
-    if (status == PL_OK)
-        pl_jobs_each(s->count, pl_jobs_threads(set->jobs, set->jobs->threads), simulate_one, s);
+    if (status == PL_OK) pl_jobs_each(set->jobs, s->count, set->jobs->threads, simulate_one, s);
+    for (size_t i = 0; status == PL_OK && i < s->count; i++)
+        if (s->samples[i].cut_off)
+            status = pl_fail(err, PL_LIMIT, s->samples[i].item->facts.id, -1, "%s",
+                             s->samples[i].why.message);
     size_t kept = 0;
     for (size_t i = 0; status == PL_OK && i < s->count; i++) {
         if (!s->samples[i].seen) continue;
@@ -137,11 +146,12 @@ static pl_status learn(pl_trained **out, const job_samples *s, int target, uint3
                           .values = values,
                           .names = pl_usage_signal_names,
                           .targets = truths};
-    pl_trained_settings settings = {.estimator = set->estimator->info.name,
-                                    .target = pl_usage_target_names[target],
-                                    .command = set->settings->command,
-                                    .data = set->jobs->data,
-                                    .learn = {.options = options, .seed = set->settings->seed}};
+    pl_trained_settings settings = {
+        .estimator = set->estimator->info.name,
+        .target = pl_usage_target_names[target],
+        .command = set->settings->command,
+        .data = set->jobs->data,
+        .learn = {.options = options, .seed = set->settings->seed, .budget = set->budget}};
     if (status == PL_OK)
         status =
             pl_trained_train(out, pl_method_of(set->estimator)->learner, &samples, &settings, err);

@@ -6,7 +6,7 @@
 #ifndef PL_LEARN_LEARNER_H
 #define PL_LEARN_LEARNER_H
 
-#include "core/error.h"
+#include "core/budget.h"
 #include "learn/file.h"
 #include "learn/samples.h"
 
@@ -23,6 +23,7 @@ typedef struct pl_learn_settings {
     const pl_samples *valid; /* for early stopping and the curve; NULL: none */
     void (*progress)(const pl_epoch *epoch, void *context); /* NULL: none */
     void *progress_context;
+    pl_budget *budget; /* asked at every epoch or tree, by the caller's thread; NULL: no limits */
 } pl_learn_settings;
 
 /* What was learnt. Every learner's own struct begins with this one. */
