@@ -60,7 +60,7 @@ def _demand_of(answer: Dict[str, Any]) -> DemandStruct:
         return math.nan if value is None else float(value)
 
     try:
-        demand = sized(DemandStruct)
+        demand: DemandStruct = sized(DemandStruct)
         demand.name = answer["model"]["name"].encode("utf-8")[:127]
         demand.gpu = answer["gpu"]["name"].encode("utf-8")[:63]
         demand.calibrated = bool(answer["gpu"]["calibrated"])
@@ -81,7 +81,8 @@ def _demand_of(answer: Dict[str, Any]) -> DemandStruct:
 
 def _read(path: Any) -> Optional[DemandStruct]:
     """The demand of a file that estimate --json wrote; None: it is something else."""
-    demand, err = sized(DemandStruct), ErrorStruct()
+    demand: DemandStruct = sized(DemandStruct)
+    err = ErrorStruct()
     name = os.fsdecode(path)
     if not library().pl_demand_open(ctypes.byref(demand), _path(path), ctypes.byref(err)):
         return demand

@@ -21,6 +21,7 @@ from ._errors import CLASSES, Error, MissingError
 VERSION = "0.2"  # of the library that the structs below belong to: major and minor
 UNKNOWN = -1
 LIMITS = {"memory_limit": "memory_bytes", "timeout_ms": "timeout_ms"}  # what a caller may set: member of pl_limits
+WHOLE = {"memory_limit": (1 << 62) - 1, "timeout_ms": (1 << 62) - 1, "depth_limit": (1 << 31) - 1}  # whole numbers: the most
 READING = ("depth_limit", "task", "attention", *LIMITS)  # and of pl_model_settings
 
 KINDS = ("weights", "gradients", "optimizer", "activations", "inputs", "workspace", "temporary", "fragmentation", "context")

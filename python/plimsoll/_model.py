@@ -172,13 +172,13 @@ class Model:
                 continue
             if key not in _library.READING:
                 raise UsageError("no such setting; there are " + ", ".join(_library.READING), key)
-            if key in ("memory_limit", "depth_limit"):
-                value = _whole(value, key, (1 << (62 if key == "memory_limit" else 31)) - 1)
+            if key in _library.WHOLE:
+                value = _whole(value, key, _library.WHOLE[key])
             else:
                 value = _text(value, key)
                 self._texts.append(value)
             if key in _library.LIMITS:
-                setattr(limits, _library.LIMITS[key], _whole(value, key))
+                setattr(limits, _library.LIMITS[key], value)
             else:
                 setattr(options, key, value)
         return ctypes.byref(options)

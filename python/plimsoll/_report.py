@@ -281,7 +281,7 @@ class Report:
 
         def read(number: int) -> List[int]:
             library().pl_report_column(pointer, number, column, count)
-            return column[:]
+            return list(column)
 
         kinds = [read(COLUMN_KIND + i) for i in range(len(MOMENT_KINDS))]
         return list(zip(read(0), read(1), zip(*kinds), read(2), read(3)))

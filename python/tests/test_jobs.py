@@ -1,6 +1,7 @@
 """Jobs that make no sense, from Python: each is answered or refused by one of plimsoll's exceptions. Without PyTorch."""
 import decimal
 import fractions
+import json
 import math
 import os
 import pathlib
@@ -11,9 +12,9 @@ import plimsoll
 from common import EXAMPLE, ROOT
 from plimsoll._errors import CLASSES
 
-JOBS = 2000
+JOBS = 10000
 SETTINGS = ("batch", "seq", "precision", "optimizer", "train", "loss", "checkpoint", "accumulate", "channels_last", "cudnn_benchmark",
-            "alloc_conf", "parallel", "gpu", "estimator", "host_speed", "copy_gbps", "memory_limit", "depth_limit", "task", "attention",
+            "alloc_conf", "parallel", "gpu", "estimator", "host_speed", "copy_gbps", "memory_limit", "timeout_ms", "depth_limit", "task", "attention",
             "no_such_setting")
 
 
@@ -40,7 +41,7 @@ GOOD = {
     "loss": ("auto", "ce", "none"), "checkpoint": (True, False, None), "accumulate": (1, 2), "channels_last": (True, False),
     "cudnn_benchmark": (True, False), "alloc_conf": (None, "expandable_segments:True"), "parallel": (None, "ddp:8", "fsdp2:4:3:mp"),
     "gpu": ("h200", "T4"), "estimator": ("hybrid", "sim"), "host_speed": (None, 1, 0.5), "copy_gbps": (None, 20.0, math.inf),
-    "memory_limit": (None, 1 << 30), "depth_limit": (None, 64), "task": (None,), "attention": (None,),
+    "memory_limit": (None, 1 << 30), "timeout_ms": (None, 600000), "depth_limit": (None, 64), "task": (None,), "attention": (None,),
 }
 ODD = (0, -1, 1, 4097, 2**31 - 1, 2**31, 2**32 + 1, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 2**64 + 1, 10**400, 10**5000, -2**63, -10**30,
        0.0, -0.0, 0.05, 1.5, 1e308, 5e-324, math.nan, math.inf, -math.inf, True, False, None, "", " ", "many", "8", "adamw\0sgd", "\0", "h200\n",
@@ -90,7 +91,8 @@ class Jobs(unittest.TestCase):
             for value in (2**32 + 1, 2**64 + 1):
                 with self.subTest(name), self.assertRaises(plimsoll.Error):
                     model.estimate(**{name: value})
-        for name, value in (("memory_limit", -1), ("memory_limit", 2**64 + (1 << 30)), ("depth_limit", 2**32 + 64), ("depth_limit", 0)):
+        for name, value in (("memory_limit", -1), ("memory_limit", 2**64 + (1 << 30)), ("depth_limit", 2**32 + 64), ("depth_limit", 0),
+                            ("timeout_ms", 0), ("timeout_ms", -1), ("timeout_ms", "1000"), ("timeout_ms", 2**63)):
             with self.subTest(name), self.assertRaises(plimsoll.UsageError) as caught:
                 plimsoll.load(EXAMPLE, **{name: value})
             self.assertEqual(caught.exception.where, name)
@@ -98,6 +100,19 @@ class Jobs(unittest.TestCase):
         told["memory"]["high_bytes"] = 2**64 + 1
         with self.assertRaises(plimsoll.InputError):
             plimsoll.collocate(told, told)
+
+    def test_limits(self):
+        asked = {"timeout_ms": 600000, "depth_limit": 64, "memory_limit": 1 << 30}
+        self.assertEqual(plimsoll.estimate(EXAMPLE, **asked).peak_bytes, plimsoll.estimate(EXAMPLE).peak_bytes)
+        for name, value, error in (("depth_limit", 1, plimsoll.Error), ("memory_limit", 1000, plimsoll.LimitError)):
+            with self.subTest(name), self.assertRaises(error):
+                plimsoll.estimate(EXAMPLE, **{name: value})
+
+    def test_a_time_limit_ends_a_long_request(self):
+        config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 4000, "n_embd": 64, "n_head": 2, "n_positions": 128,
+                  "vocab_size": 1000}
+        with self.assertRaises(plimsoll.LimitError):
+            plimsoll.estimate(json.dumps(config).encode(), batch=2, seq=64, timeout_ms=1)
 
     def test_words_are_no_flags(self):
         for value in ("no", "", 0, 1, [], Odd()):
