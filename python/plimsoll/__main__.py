@@ -85,12 +85,13 @@ def record(script: str, args: List[str], steps: Optional[int], gpu: Gpu) -> Tupl
         raise MissingError(str(problem), name) from problem
     finally:
         sys.argv, sys.path[:] = argv, path
-    held = scratch.warning()
-    said: List[str] = [] if held is None else [held]  # the recorder's own warnings are in its trace
+    said = scratch.warnings()  # the recorder's own are in its trace
     quit_ = raised.code if isinstance(raised, SystemExit) else None
     fault = None if raised is None or isinstance(raised, SystemExit) else "%s%s" % (
         type(raised).__name__, "".join(" (%s)" % line[:200] for line in str(raised).strip().splitlines()[:1]))
     if not recorder.optimizer_steps:
+        for line in said:
+            print("plimsoll: %s" % line, file=sys.stderr)
         if fault is not None and raised is not None:
             sys.stderr.write("".join(traceback.format_exception(type(raised), raised, raised.__traceback__)))
             raise InputError("the script raised %s before its first optimizer step" % fault, _place(raised, script)) from raised

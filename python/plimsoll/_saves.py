@@ -6,8 +6,9 @@ type and device, in the file of the scratch folder that stands for the script's 
 safetensors' load_file read those. Whatever ends in these functions or in Python's open is covered with them:
 save_pretrained, Trainer.save_model, Lightning's save_checkpoint, torch.distributed.checkpoint.
 
-Left out: formats that native code writes by itself (torch.jit.save, torch.export.save, torch.onnx.export) can be saved
-to, with no effect, and not be loaded.
+What native code of PyTorch and Python writes by a path (archives of torch.package, profiles, mapped storages, databases
+of sqlite3) is given one in the scratch folder. Formats of torch.jit.save, torch.export.save and torch.onnx.export can be
+saved to, with no effect, and not be loaded.
 """
 from __future__ import annotations
 
@@ -16,9 +17,11 @@ import importlib.util
 import io
 import os
 import pickle
+import shutil
 import sys
 import threading
 import types
+import urllib.parse
 from typing import Any, Callable
 
 import torch
@@ -133,6 +136,19 @@ class Saves:
             return result
         return save
 
+    def elsewhere(self, owner: Any, attribute: str, function: str, where: int = 0, name: str = "") -> None:
+        """owner.attribute, which writes to its argument `where`, writes to the scratch folder."""
+        real = getattr(owner, attribute)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(args) > where and _is_path(args[where]):
+                args = (*args[:where], self.scratch.standin(function, args[where]), *args[where + 1:])
+            elif _is_path(kwargs.get(name)):
+                kwargs[name] = self.scratch.standin(function, kwargs[name])
+            return real(*args, **kwargs)
+
+        self.scratch.replace(owner, attribute, call)
+
     def install(self) -> None:
         put = self.scratch.replace
         real_save, real_load, real_dump = torch.save, torch.load, pickle.dump
@@ -156,13 +172,115 @@ class Saves:
         put(pickle, "dump", dump)
         script = torch.jit._script.RecursiveScriptModule
         for owner, name, mine in (
-                (torch.jit, "save", self.emptied("torch.jit.save", 1, "f")), (script, "save", self.emptied("ScriptModule.save", 1, "f")),
+                (torch.jit, "save", self.emptied("torch.jit.save", 1, "f")),
+                (torch._C.ScriptModule, "save", self.emptied("ScriptModule.save", 1, "filename")),
+                (torch._C.ScriptModule, "_save_for_mobile", self.emptied("ScriptModule._save_for_lite_interpreter", 1, "filename")),
+                (torch._C.ScriptFunction, "save", self.emptied("ScriptFunction.save", 1, "filename")),
+                (script, "save", self.emptied("ScriptModule.save", 1, "f")),
                 (torch.export, "save", self.emptied("torch.export.save", 1, "f")),
                 (torch.onnx, "export", self.emptied("torch.onnx.export", 2, "f", types.SimpleNamespace(
                     save=self.emptied("ONNXProgram.save", 0, "destination"))))):
             put(owner, name, mine)
+        self._archives()
+        self._mapped_files()
+        self.elsewhere(torch._C._autograd._ProfilerResult, "save", "profile.export_chrome_trace", 1)
+        for owner in (torch._C._profiler, importlib.import_module("torch.profiler.profiler")):
+            if hasattr(owner, "_add_execution_trace_observer"):
+                self.elsewhere(owner, "_add_execution_trace_observer", "ExecutionTraceObserver.register_callback")
         self._numpy()
         self._safetensors()
+        self._sqlite()
+        self._spawned()
+
+    def _archives(self) -> None:
+        """The zip archives of PyTorch's native code: torch.package, torch.export. Of a fake tensor's storage it writes nothing."""
+        scratch = self.scratch
+
+        class Writer(torch._C.PyTorchFileWriter):
+            def __init__(self, file: Any, *args: Any, **kwargs: Any) -> None:
+                if _is_path(file) and scratch.applies():
+                    file = scratch.standin("PyTorchFileWriter", file)
+                super().__init__(file, *args, **kwargs)
+
+            def write_record(self, name: str, data: Any, *size: Any, **kwargs: Any) -> None:
+                if isinstance(data, (str, bytes)) or not scratch.applies():
+                    super().write_record(name, data, *size, **kwargs)
+                else:  # a storage, or its address
+                    super().write_record(name, b"", 0)
+
+        class Reader(torch._C.PyTorchFileReader):
+            def __init__(self, file: Any, *args: Any, **kwargs: Any) -> None:
+                if _is_path(file) and scratch.applies():
+                    file = os.fspath(scratch.place_to_read(file))
+                super().__init__(file, *args, **kwargs)
+
+        setattr(torch._C, "PyTorchFileWriter", Writer)
+        setattr(torch._C, "PyTorchFileReader", Reader)
+        exporter = importlib.import_module("torch.package").PackageExporter
+        self.scratch.replace(exporter, "__init__", self._packaged(exporter.__init__))
+
+    def _packaged(self, real: Callable[..., None]) -> Callable[..., None]:
+        def init(this: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+            with self.scratch.calling("torch.package.PackageExporter", f if _is_path(f) else None):
+                real(this, f, *args, **kwargs)
+        return init
+
+    def _mapped_files(self) -> None:
+        """Storages and tensors whose memory is a file: a shared one is a copy of it."""
+        def mapped(function: str, real: Callable[..., Any]) -> Callable[..., Any]:
+            def call(filename: Any, shared: Any = False, *args: Any, **kwargs: Any) -> Any:
+                place = self.scratch.standin(function, filename, keeps=True) if shared else os.fspath(self.scratch.place_to_read(filename))
+                return real(place, shared, *args, **kwargs)
+            return self.scratch.either(real, call)
+
+        setattr(torch.UntypedStorage, "from_file", staticmethod(mapped("UntypedStorage.from_file", torch.UntypedStorage.from_file)))
+        setattr(torch, "from_file", mapped("torch.from_file", torch.from_file))
+
+    def _sqlite(self) -> None:
+        """A database is a copy of itself."""
+        try:
+            sqlite3 = importlib.import_module("sqlite3")
+        except ImportError:
+            return
+        real = sqlite3.connect
+
+        def copied(path: str) -> str:
+            seen = os.path.exists(path)
+            place = self.scratch.standin("sqlite3.connect", path, keeps=True)
+            for end in ("-wal", "-journal"):  # what it has not taken in yet
+                with self.scratch.inside():
+                    if seen and os.path.isfile(path + end) and not os.path.exists(place + end):
+                        shutil.copyfile(path + end, place + end)
+            return place
+
+        def connect(database: Any, *args: Any, **kwargs: Any) -> Any:
+            name = os.fsdecode(database)
+            uri = kwargs.get("uri", args[6] if len(args) > 6 else False)
+            if uri and name.startswith("file:"):
+                parts = urllib.parse.urlsplit(name)
+                path = urllib.parse.unquote(parts.path)
+                if path and path != ":memory:" and "mode=memory" not in parts.query:
+                    place = os.fspath(self.scratch.place_to_read(path)) if "mode=ro" in parts.query else copied(path)
+                    name = "file:%s%s" % (urllib.parse.quote(os.path.abspath(place)), "?" + parts.query if parts.query else "")
+            elif name not in ("", ":memory:"):
+                name = copied(name)
+            with self.scratch.inside():
+                return real(name, *args, **kwargs)
+
+        for owner in (sqlite3, sqlite3.dbapi2):
+            self.scratch.replace(owner, "connect", connect)
+
+    def _spawned(self) -> None:
+        """Processes that multiprocessing starts anew: none of these functions is in them."""
+        util = importlib.import_module("multiprocessing.util")
+        real = util.spawnv_passfds
+
+        def spawn(path: Any, args: Any, passfds: Any) -> Any:
+            if not any("resource_tracker" in os.fsdecode(a) for a in args):
+                self.scratch.watch.program("python (multiprocessing)")
+            return real(path, args, passfds)
+
+        self.scratch.replace(util, "spawnv_passfds", spawn)
 
     def _numpy(self) -> None:
         if importlib.util.find_spec("numpy") is None:

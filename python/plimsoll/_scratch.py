@@ -1,17 +1,18 @@
 """A script's files while it runs under fake tensors: what it writes goes to a scratch folder, what exists stays as it is.
 
 Numbers are made up in such a run, so nothing it writes is worth keeping, and a checkpoint that exists must not be
-replaced. While a `Scratch` is entered, Python's functions that open, rename or delete files are replaced by ones that
-write to a scratch folder instead, under the same names: the script reads back what it wrote, finds it with os.stat
-and os.listdir, and no longer sees what it deleted. Folders are made for real, since native code may write into them;
-those that are empty at the end are removed again. New files in caches and in the folder for temporary files are real
-too: downloads stay, and native code reads them.
+replaced. While a `Scratch` is entered, Python's functions that open, rename, link or delete files or change their
+attributes are replaced by ones that write to a scratch folder instead, under the same names: the script reads back what
+it wrote, finds it with os.stat and os.listdir, and no longer sees what it deleted. A file that is only renamed is read
+where it lies, and copied when it is opened for writing. Folders are made for real, since native code may write into
+them; those that are empty at the end are removed again. New files in caches and in the folder for temporary files are
+real too: downloads stay, and native code reads them.
 
 Code that bound a function before the run (`from builtins import open`) passes by the replacements; for it an audit
-hook of the interpreter refuses to open for writing, rename or delete a file that was there before the run.
+hook of the interpreter refuses to open for writing, rename, delete or change a file that was there before the run.
 
-Left out: what native code and other processes write (h5py, cv2.imwrite, sqlite3, subprocess). What _saves.py knows of
-them (torch.jit.save, safetensors) is held back there.
+Left out: what native code and other programs write (h5py, cv2.imwrite, subprocess). What _saves.py knows of them
+(torch.jit.save, safetensors, sqlite3) is held back there; of the rest _watch.py says what it changed.
 """
 from __future__ import annotations
 
@@ -28,66 +29,22 @@ import tempfile
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
+from ._entries import Entry, Listing, below, joined, no_file, of_open_file
+from ._watch import SHOWN, Watch
+
 # The functions themselves, whatever stands in their place later.
 _open, _os_open, _stat, _lstat = builtins.open, os.open, os.stat, os.lstat
 _remove, _rename, _mkdir, _rmdir, _listdir, _scandir = os.remove, os.rename, os.mkdir, os.rmdir, os.listdir, os.scandir
-_readlink, _symlink = os.readlink, os.symlink
+_readlink, _symlink, _link = os.readlink, os.symlink, os.link
 
 _CACHES = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR",
            "TRITON_CACHE_DIR", "MPLCONFIGDIR", "XDG_CACHE_HOME")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
-_SHOWN = 4  # files that the warning names
+_LINKS = 40  # that lead on to one another
+_MOST = 100000  # files that something stands for
+_ATTRIBUTES = ("chmod", "utime", "chown", "lchown", "lchmod", "fchmod", "fchown", "setxattr", "removexattr")
 
 Path = Any  # str, bytes or os.PathLike, as os takes them
-
-
-def _below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-class _Entry:
-    """An os.DirEntry of a file that lies in the scratch folder."""
-
-    def __init__(self, folder: str, name: str, scratch: str) -> None:
-        self.name, self.path, self._scratch = name, os.path.join(folder, name), scratch
-
-    def __fspath__(self) -> str:
-        return self.path
-
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        return False
-
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        return True
-
-    def is_symlink(self) -> bool:
-        return False
-
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        return _stat(self._scratch)
-
-    def inode(self) -> int:
-        return _stat(self._scratch).st_ino
-
-
-class _Listing:
-    """What os.scandir returns: an iterator that may be closed."""
-
-    def __init__(self, entries: Sequence[Any]) -> None:
-        self._entries = iter(entries)
-
-    def __iter__(self) -> "_Listing":
-        return self
-
-    def __next__(self) -> Any:
-        return next(self._entries)
-
-    def __enter__(self) -> "_Listing":
-        return self
-
-    def __exit__(self, *exc: Any) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class Scratch:
@@ -99,7 +56,9 @@ class Scratch:
     """
 
     def __init__(self, homes: Sequence[str]) -> None:
-        self.files: Dict[str, str] = {}  # real path: the file in the scratch folder that stands for it
+        # real path: the file that stands for it, in the scratch folder; outside of it, one that is only read
+        self.files: Dict[str, str] = {}
+        self.links: Dict[str, str] = {}  # of those, symbolic links: where they lead
         self.gone: Set[str] = set()  # real paths that the script deleted, and that exist
         self.made: Set[str] = set()  # real files that the script made
         self.made_folders: List[str] = []
@@ -108,9 +67,10 @@ class Scratch:
         self._homes = [os.path.realpath(h) for h in homes]
         caches = [tempfile.gettempdir(), os.path.expanduser("~/.cache"), *(os.environ.get(name, "") for name in _CACHES)]
         self._caches = [os.path.realpath(c) for c in caches if c]
-        self._on, self._left_by, self._count = False, 0, 0
+        self._on, self._left_by, self._count, self._process = False, 0, 0, os.getpid()
         self._thread = threading.local()
         self._lock = threading.RLock()
+        self.watch = Watch(self._homes)
 
     # ---- entering ----
 
@@ -125,9 +85,12 @@ class Scratch:
                 (os, "rmdir", self.rmdir), (os, "listdir", self.listdir), (os, "scandir", self.scandir),
                 (os, "symlink", self.symlink), (os, "link", self.link), (os, "truncate", self.truncate)):
             self.replace(module, name, mine)
-        for name in ("stat", "lstat", "access", "chmod", "utime", "getxattr", "setxattr", "listxattr", "removexattr"):
+        for name in ("stat", "lstat", "access", "readlink", "getxattr", "listxattr"):
             if hasattr(os, name):
                 self.replace(os, name, functools.partial(self._mapped, getattr(os, name)))
+        for name in _ATTRIBUTES:
+            if hasattr(os, name):
+                self.replace(os, name, functools.partial(self._attribute, getattr(os, name)))
         for library, bound in (("bz2", "_builtin_open"), ("tarfile", "bltn_open")):
             module = __import__(library)
             if hasattr(module, bound):
@@ -136,34 +99,39 @@ class Scratch:
             self.replace(shutil, name, self.named("shutil." + name, getattr(shutil, name)))
         setattr(shutil, "_use_fd_functions", False)  # rmtree by names, not by descriptors of folders
         accessor = getattr(__import__("pathlib"), "_NormalAccessor", None)  # Python 3.10: pathlib binds os' functions
-        for name in ("open", "stat", "listdir", "scandir", "mkdir", "unlink", "rmdir", "rename", "replace", "symlink", "chmod"):
+        for name in ("open", "stat", "listdir", "scandir", "mkdir", "unlink", "rmdir", "rename", "replace", "symlink", "link",
+                     "link_to", "readlink", "chmod", "lchmod", "utime"):
             if accessor is not None and hasattr(accessor, name):
-                setattr(accessor, name, staticmethod(getattr(io if name == "open" else os, name)))
+                setattr(accessor, name, staticmethod(getattr(io if name == "open" else os, "link" if name == "link_to" else name)))
         return self
 
     def __exit__(self, *exc: Any) -> None:
         self._left_by = threading.get_ident()
+        if os.getpid() != self._process:  # a child that the script forked: the folder is still in use
+            return
         for folder in reversed(self.made_folders):
             with contextlib.suppress(OSError):
                 if not self._cached(folder):
                     _rmdir(folder)
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.watch.finish(lambda path: self._cached(path) or below(path, self.folder))
 
     def applies(self) -> bool:
         return self._on and self._left_by != threading.get_ident() and not getattr(self._thread, "inside", 0)
 
     def replace(self, owner: Any, name: str, mine: Callable[..., Any]) -> None:
         """owner.name becomes mine where the scratch folder applies, and stays what it is elsewhere."""
-        real = getattr(owner, name)
+        setattr(owner, name, self.either(getattr(owner, name), mine))
 
+    def either(self, real: Callable[..., Any], mine: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(real)
-        def either(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             return (mine if self.applies() else real)(*args, **kwargs)
 
-        setattr(owner, name, either)
+        return call
 
     @contextlib.contextmanager
-    def _inside(self) -> Iterator[None]:
+    def inside(self) -> Iterator[None]:
         """Calls made in here are this file's own, and go where they say."""
         self._thread.inside = getattr(self._thread, "inside", 0) + 1
         try:
@@ -213,32 +181,57 @@ class Scratch:
             if isinstance(name, (str, bytes, os.PathLike)) and os.fsdecode(name) in self.held:
                 self.held[os.fsdecode(name)][0] = function
 
-    def warning(self) -> Optional[str]:
-        """What was held back, in one sentence for the report; None where nothing was."""
+    def warnings(self) -> List[str]:
+        """What was held back and what was not, in sentences for the report."""
+        said = self.watch.warnings()
         if not self.held:
-            return None
+            return said
         parts = ["%s (%s%s)" % (function, path, ", %d times" % count if count > 1 else "")
-                 for path, (function, count) in list(self.held.items())[:_SHOWN]]
-        if len(self.held) > _SHOWN:
-            parts.append("and %d more files" % (len(self.held) - _SHOWN))
+                 for path, (function, count) in list(self.held.items())[:SHOWN]]
+        if len(self.held) > SHOWN:
+            parts.append("and %d more files" % (len(self.held) - SHOWN))
         total = sum(count for _, count in self.held.values())
-        return "%s of the script held back, no file was written or changed (numbers are made up in this run): %s" % (
-            "1 save" if total == 1 else "%d saves" % total, ", ".join(parts))
+        return ["%s of the script held back (numbers are made up in this run)%s: %s" % (
+            "1 save" if total == 1 else "%d saves" % total,
+            ", no file of its folder was written or changed" if self.watch.untouched else "", ", ".join(parts))] + said
 
     # ---- paths ----
 
     def _real(self, path: Path, follow: bool = True) -> str:
-        """The path by which files are known here; follow: the file that a link leads to."""
-        name = os.path.abspath(os.fsdecode(path))
-        with self._inside():
-            if follow:
-                return os.path.realpath(name)
-            return os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
+        """The path by which files are known here, with every link on the way resolved, those that were held back among
+        them; follow: the last name too."""
+        rest = os.path.abspath(os.fsdecode(path)).split("/")[::-1]
+        done, links = "/", 0
+        while rest:
+            part = rest.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                done = os.path.dirname(done)
+                continue
+            at = os.path.join(done, part)
+            if not rest and not follow:
+                return at
+            target = self.links.get(at)
+            if target is None and at not in self.files and at not in self.gone:
+                try:
+                    target = _readlink(at)
+                except (OSError, ValueError):
+                    target = None
+            if target is None:
+                done = at
+                continue
+            links += 1
+            if links > _LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            rest += target.split("/")[::-1]
+            done = "/" if target.startswith("/") else done
+        return done
 
     def _cached(self, real: str) -> bool:
         """Whether a new file may be real: the innermost of the folders that hold it is a cache."""
-        home = max((len(h) for h in self._homes if _below(real, h)), default=-1)
-        return max((len(c) for c in self._caches if _below(real, c)), default=-2) >= home
+        home = max((len(h) for h in self._homes if below(real, h)), default=-1)
+        return max((len(c) for c in self._caches if below(real, c)), default=-2) >= home
 
     @staticmethod
     def _lexists(real: str) -> bool:
@@ -258,21 +251,45 @@ class Scratch:
 
     def _protected(self, real: str) -> bool:
         """Whether something is there that was there before the run."""
-        if real in self.made or _below(real, self.folder) or not self._lexists(real):
+        if real in self.made or below(real, self.folder) or not self._lexists(real):
             return False
-        return not any(_below(real, folder) for folder in self.made_folders)
+        return not any(below(real, folder) for folder in self.made_folders)
 
-    def _mapped(self, function: Callable[..., Any], path: Path, *args: Any, **kwargs: Any) -> Any:
-        """A function of os on the file that stands for path."""
-        if (self.files or self.gone) and not isinstance(path, int) and kwargs.get("dir_fd") is None:
-            follow = kwargs.get("follow_symlinks", True) and function is not _lstat
-            real = self._real(path, follow)
-            if real in self.files:
-                return function(self.files[real], *args, **kwargs)
-            if real in self.gone:
-                if function.__name__ == "access":
-                    return False
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    def _through(self, path: Path, real: str) -> Path:
+        """The path to give to the system for one that nothing stands for: a link of the way may be held back."""
+        if not self.links:
+            return path
+        return os.fsencode(real) if isinstance(path, bytes) else real
+
+    def _mapped(self, function: Callable[..., Any], path: Path = ".", *args: Any, **kwargs: Any) -> Any:
+        """A function of os that reads, on the file that stands for path."""
+        if not (self.files or self.gone) or path is None or isinstance(path, int):
+            return function(path, *args, **kwargs)
+        path = joined(path, kwargs.pop("dir_fd", None))
+        real = self._real(path, kwargs.get("follow_symlinks", True) and function.__name__ not in ("lstat", "readlink"))
+        if real in self.files:
+            found = function(self.files[real], *args, **kwargs)
+            return os.fsencode(found) if isinstance(path, bytes) and isinstance(found, str) else found
+        if real in self.gone:
+            if function.__name__ == "access":
+                return False
+            raise no_file(path)
+        return function(self._through(path, real), *args, **kwargs)
+
+    def _attribute(self, function: Callable[..., Any], path: Path, *args: Any, **kwargs: Any) -> Any:
+        """A function of os that changes a file's attributes: of what was there before the run it changes none."""
+        name: Path = of_open_file(path) if isinstance(path, int) else joined(path, kwargs.get("dir_fd"))
+        if name is None or self._special(os.path.abspath(os.fsdecode(name))):
+            return function(path, *args, **kwargs)
+        real = self._real(name, kwargs.get("follow_symlinks", True) and function.__name__ not in ("lchown", "lchmod"))
+        if not isinstance(path, int):
+            if real not in self.files and (real in self.gone or not self._lexists(real)):
+                raise no_file(path)
+            kwargs.pop("dir_fd", None)
+            path = self.files.get(real) or self._through(name, real)
+        if self._protected(self.files.get(real, real)):
+            self.note("os." + function.__name__, name)
+            return None
         return function(path, *args, **kwargs)
 
     def _new(self, real: str, content: Optional[str] = None) -> str:
@@ -280,10 +297,33 @@ class Scratch:
         self._count += 1
         scratch = os.path.join(self.folder, "%d-%s" % (self._count, os.path.basename(real)[-100:]))
         if content is not None:
-            with self._inside():
-                shutil.copyfile(content, scratch)
+            self._copy(content, scratch)
         self.files[real] = scratch
+        self.links.pop(real, None)
         return scratch
+
+    def _copy(self, source: str, target: str) -> None:
+        needed, free = _stat(source).st_size, shutil.disk_usage(os.path.dirname(target)).free
+        if needed > free - (free >> 4):
+            raise OSError(errno.ENOSPC, "plimsoll holds back changing a file of %d bytes, and has no room for a copy of it (%d are "
+                          "free)" % (needed, free), source)
+        with self.inside():
+            shutil.copyfile(source, target)
+
+    def _hold_link(self, real: str, target: str) -> None:
+        """A symbolic link that stands for real from now on."""
+        _symlink(target, self._new(real))
+        self.links[real] = target
+
+    def standin(self, function: str, path: Path, keeps: bool = False) -> str:
+        """Where native code may write instead of path, which is then held back; keeps: with what is there."""
+        with self.calling(function, path, forced=True):
+            place = self._place(path, True, keeps, True, function)
+        return os.path.abspath(place)
+
+    def place_to_read(self, path: Path) -> Path:
+        """Where native code finds what the script sees at path."""
+        return self._place(path, False, True, False, "") if self.files or self.gone else path
 
     def _place(self, path: Path, writing: bool, keeps: bool, creates: bool, function: str) -> str:
         """Where an open of that path goes: the path itself, or its file in the scratch folder."""
@@ -297,25 +337,31 @@ class Scratch:
         if real in self.files:
             if writing:
                 self.note(function, name)
+                if not below(self.files[real], self.folder):  # only read till now
+                    self._new(real, self.files[real] if keeps else None)
             return self.files[real]
         there = self._lexists(real)
         if real in self.gone:
             if not creates:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+                raise no_file(name)
             there = False
+        if os.path.dirname(real) in self.gone:
+            raise no_file(name)
+        plain = os.fsdecode(self._through(name, real))
         if not writing:
-            return name
+            return plain
         if there:
             if not stat.S_ISREG(_stat(real).st_mode) or not self._protected(real):
-                return name
+                return plain
             if not os.access(real, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
         elif not creates or not os.path.isdir(os.path.dirname(real)):
-            return name  # the open says what is wrong
+            return plain  # the open says what is wrong
         elif real not in self.gone and self._cached(real) and not getattr(self._thread, "forced", False):
             self.made.add(real)
-            return name
+            return plain
         self.note(function, name)
+        self.watch.file(real)
         return self._new(real, real if there and keeps else None)
 
     # ---- the functions ----
@@ -333,13 +379,12 @@ class Scratch:
         place = self._place(file, writing, "a" in mode or "r" in mode, "r" not in mode, "open")
         if place == os.fsdecode(file):
             return _open(file, mode, buffering, encoding, errors, newline, closefd)
-        with self._inside():  # the name that the file object has is the script's
+        with self.inside():  # the name that the file object has is the script's
             return _open(file, mode, buffering, encoding, errors, newline, closefd,
                          lambda _, flags: _os_open(place, flags, 0o666))
 
     def os_open(self, path: Path, flags: int, mode: int = 0o777, *, dir_fd: Optional[int] = None) -> int:
-        if dir_fd is not None and not os.path.isabs(os.fsdecode(path)):
-            path = os.path.join(_readlink("/proc/self/fd/%d" % dir_fd), os.fsdecode(path))
+        path = joined(path, dir_fd)
         real = self._real(path)
         if flags & os.O_CREAT and flags & os.O_EXCL and self._seen(real):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -353,142 +398,246 @@ class Scratch:
             file.truncate(length)
 
     def remove(self, path: Path, *, dir_fd: Optional[int] = None) -> None:
-        if dir_fd is not None:
-            path = os.path.join(_readlink("/proc/self/fd/%d" % dir_fd), os.fsdecode(path))
+        path = joined(path, dir_fd)
         real = self._real(path, follow=False)
         if real in self.files:
-            scratch = self.files.pop(real)
-            if scratch not in self.files.values():
-                _remove(scratch)
-            if self._lexists(real):
-                self.gone.add(real)
+            self._drop(real)
         elif real in self.gone:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise no_file(path)
         elif self._protected(real) and not stat.S_ISDIR(_lstat(real).st_mode):
             self.note("os.remove", path)
+            self.watch.file(real)
             self.gone.add(real)
         else:
-            _remove(path)
+            _remove(self._through(path, real))
             self.made.discard(real)
 
+    def _drop(self, real: str) -> None:
+        """What stands for real is no longer there, and the script sees nothing."""
+        scratch = self.files.pop(real)
+        self.links.pop(real, None)
+        if scratch not in self.files.values() and below(scratch, self.folder):
+            _remove(scratch)
+        if self._lexists(real):
+            self.gone.add(real)
+
+    def _is_folder(self, real: str) -> bool:
+        return real not in self.files and real not in self.gone and self._lexists(real) and stat.S_ISDIR(_lstat(real).st_mode)
+
     def rename(self, src: Path, dst: Path, *, src_dir_fd: Optional[int] = None, dst_dir_fd: Optional[int] = None) -> None:
+        src, dst = joined(src, src_dir_fd), joined(dst, dst_dir_fd)
         a, b = self._real(src, follow=False), self._real(dst, follow=False)
-        if not self._seen(a):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), src)
-        if a not in self.files and stat.S_ISDIR(_lstat(a).st_mode):
-            self._rename_folder(src, dst, a, b)
-            return
-        if os.path.isdir(b):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), dst)
+        if not self._seen(a) or not self._is_folder(os.path.dirname(b)):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), src, None, dst)
         if a == b:
             return
-        if a not in self.files and not self._protected(a) and not self._protected(b) and self._cached(b) and b not in self.gone:
-            _rename(src, dst)
+        if self._is_folder(a):
+            if below(b, a):
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), src, None, dst)
+            if self._seen(b) and not self._is_folder(b):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), src, None, dst)
+            if self._seen(b) and self.listdir(b):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), src, None, dst)
+            self._rename_folder(a, b, dst)
+        elif self._is_folder(b):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), src, None, dst)
+        else:
+            self._rename_file(a, b, dst)
+
+    def _rename_file(self, a: str, b: str, dst: Path) -> None:
+        if (a not in self.files and b not in self.files and b not in self.gone and not self._protected(a) and not self._protected(b)
+                and self._cached(b)):
+            _rename(a, b)
             self.made.discard(a)
             self.made.add(b)
-            self.files.pop(b, None)
             return
         self.note("os.rename", dst)
+        self.watch.file(b)
+        if b in self.files:
+            self._drop(b)
         if a in self.files:
             self.files[b] = self.files.pop(a)
+            if a in self.links:
+                self.links[b] = self.links.pop(a)
+        elif os.path.islink(a):
+            self._hold_link(b, _readlink(a))
+        elif self._protected(a):
+            self.watch.file(a)
+            self.files[b] = a
         else:
-            self._new(b, a)
+            with self.inside():
+                shutil.move(a, self._new(b))
+            self.made.discard(a)
         if self._protected(a):
             self.gone.add(a)
         elif self._lexists(a):
             _remove(a)
 
-    def _rename_folder(self, src: Path, dst: Path, a: str, b: str) -> None:
-        if self._protected(a) or self._protected(b):
-            raise PermissionError(errno.EROFS, "plimsoll holds back renaming a folder that was there before", src, None, dst)
-        _rename(a, b)
-        self.made_folders[:] = [b + f[len(a):] if _below(f, a) else f for f in self.made_folders]
-        self.made = {b + f[len(a):] if _below(f, a) else f for f in self.made}
-        self.files = {b + f[len(a):] if _below(f, a) else f: s for f, s in self.files.items()}
+    def _rename_folder(self, a: str, b: str, dst: Path) -> None:
+        """A folder that the script made is renamed for real; one that was there before stays, and each of its files is
+        seen in a new one."""
+        if not self._protected(a) and not self._lexists(b):
+            _rename(a, b)
+
+            def moved(path: str) -> str:
+                return b + path[len(a):] if below(path, a) else path
+
+            self.made_folders[:] = map(moved, self.made_folders)
+            self.made = set(map(moved, self.made))
+            self.gone = set(map(moved, self.gone))
+            self.files = {moved(path): scratch for path, scratch in self.files.items()}
+            self.links = {moved(path): target for path, target in self.links.items()}
+            return
+        names = self.listdir(a)
+        if len(names) + len(self.files) > _MOST:
+            raise PermissionError(errno.EROFS, "plimsoll holds back renaming a folder that was there before, and follows no more than "
+                                  "%d files" % _MOST, dst)
+        with self.calling("os.rename", dst):
+            if not self._seen(b):
+                self.mkdir(b)
+            for name in names:
+                c, d = os.path.join(a, name), os.path.join(b, name)
+                if self._is_folder(c):
+                    self._rename_folder(c, d, dst)
+                else:
+                    self._rename_file(c, d, dst)
+            self.rmdir(a)
 
     def mkdir(self, path: Path, mode: int = 0o777, *, dir_fd: Optional[int] = None) -> None:
+        path = joined(path, dir_fd)
         real = self._real(path, follow=False)
-        if real in self.gone and stat.S_ISDIR(_lstat(real).st_mode):
+        if real in self.files:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if os.path.dirname(real) in self.gone:
+            raise no_file(path)
+        if real in self.gone:
+            if not stat.S_ISDIR(_lstat(real).st_mode):
+                raise PermissionError(errno.EROFS, "plimsoll holds back making a folder in place of a file that was there before", path)
             self.gone.discard(real)  # what it held stays gone
             return
-        _mkdir(path, mode, dir_fd=dir_fd) if dir_fd is not None else _mkdir(path, mode)
+        _mkdir(self._through(path, real), mode)
         self.made_folders.append(real)
 
     def rmdir(self, path: Path, *, dir_fd: Optional[int] = None) -> None:
+        path = joined(path, dir_fd)
         real = self._real(path, follow=False)
-        if not self._protected(real):
-            _rmdir(path, dir_fd=dir_fd) if dir_fd is not None else _rmdir(path)
-            if real in self.made_folders:
-                self.made_folders.remove(real)
-        elif real in self.gone:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        elif self.listdir(path):
+        if real in self.gone:
+            raise no_file(path)
+        if real in self.files or not self._is_folder(real):
+            _rmdir(self.files.get(real, real))  # says what is wrong
+        elif self.listdir(real):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
-        else:
+        elif self._protected(real):
             self.note("os.rmdir", path)
             self.gone.add(real)
+        else:
+            _rmdir(real)
+            if real in self.made_folders:
+                self.made_folders.remove(real)
+
+    def _free(self, path: Path) -> str:
+        """The real path of what is to be made there."""
+        real = self._real(path, follow=False)
+        if self._seen(real):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if not self._is_folder(os.path.dirname(real)):
+            raise no_file(path)
+        return real
 
     def symlink(self, src: Path, dst: Path, target_is_directory: bool = False, *, dir_fd: Optional[int] = None) -> None:
-        self._link(src, dst, os.path.join(os.path.dirname(os.fsdecode(dst)), os.fsdecode(src)), "os.symlink")
+        dst = joined(dst, dir_fd)
+        real = self._free(dst)
+        if self._cached(real) and real not in self.gone and not self.links:
+            if self._real(os.path.join(os.path.dirname(real), os.fsdecode(src))) not in self.files:
+                _symlink(src, dst)
+                self.made.add(real)
+                return
+        self.note("os.symlink", dst)
+        self._hold_link(real, os.fsdecode(src))
 
-    def link(self, src: Path, dst: Path, **kwargs: Any) -> None:
-        self._link(src, dst, os.fsdecode(src), "os.link")
-
-    def _link(self, src: Path, dst: Path, target: str, function: str) -> None:
-        real, leads = self._real(dst, follow=False), self._real(target)
-        if self._seen(real):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), dst)
+    def link(self, src: Path, dst: Path, *, src_dir_fd: Optional[int] = None, dst_dir_fd: Optional[int] = None,
+             follow_symlinks: bool = True) -> None:
+        """What was there before gets no second name: writing by that would change it. A copy stands for it."""
+        src, dst = joined(src, src_dir_fd), joined(dst, dst_dir_fd)
+        real, leads = self._free(dst), self._real(src, follow_symlinks)
+        if not self._seen(leads):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), src, None, dst)
+        if self._is_folder(leads):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), src, None, dst)
         if self._cached(real) and real not in self.gone and leads not in self.files:
-            (_symlink if function == "os.symlink" else os.link)(src, dst)
+            if self._protected(leads):
+                self._copy(leads, real)
+            else:
+                _link(leads, real)
             self.made.add(real)
             return
-        self.note(function, dst)
-        if leads in self.files:
-            self.files[real] = self.files[leads]
-        elif os.path.isfile(leads):
-            self._new(real, leads)
+        self.note("os.link", dst)
+        self.files[real] = self.files.get(leads, leads)
+        if leads in self.links:
+            self.links[real] = self.links[leads]
 
     def _names(self, path: Path) -> Tuple[str, Dict[str, str], Set[str]]:
-        """A folder, its files that lie in the scratch folder, and its names that are gone."""
-        folder = self._real(path)
+        """A folder, its files that something stands for, and its names that are gone."""
+        folder = self._real((of_open_file(path) or ".") if isinstance(path, int) else path)
+        if folder in self.gone:
+            raise no_file(path)
         added = {os.path.basename(f): s for f, s in self.files.items() if os.path.dirname(f) == folder}
         return folder, added, {os.path.basename(f) for f in self.gone if os.path.dirname(f) == folder}
 
     def listdir(self, path: Path = ".") -> Any:
-        found = _listdir(path)
-        if isinstance(path, (int, bytes)) or not (self.files or self.gone):
-            return found
-        _, added, gone = self._names(path)
-        return [n for n in found if n not in gone and n not in added] + list(added)
+        if not (self.files or self.gone):
+            return _listdir(path)
+        path = "." if path is None else path
+        folder, added, gone = self._names(path)
+        names = [n for n in _listdir(folder) if n not in gone and n not in added] + list(added)
+        return [os.fsencode(n) for n in names] if isinstance(path, bytes) else names
 
     def scandir(self, path: Path = ".") -> Any:
-        if isinstance(path, (int, bytes)) or not (self.files or self.gone):
+        if not (self.files or self.gone):
             return _scandir(path)
-        _, added, gone = self._names(path)
-        with _scandir(path) as entries:
-            left: List[Any] = [e for e in entries if e.name not in gone and e.name not in added]
-        return _Listing(left + [_Entry(os.fspath(path), n, s) for n, s in added.items()])
+        path = "." if path is None else path
+        folder, added, gone = self._names(path)
+        given: Any = "" if isinstance(path, int) else os.fspath(path)
+        coded: Callable[[str], Any] = os.fsencode if isinstance(given, bytes) else str
+        with _scandir(path if isinstance(path, int) else self._through(path, folder)) as entries:
+            left: List[Any] = [e for e in entries if os.fsdecode(e.name) not in gone and os.fsdecode(e.name) not in added]
+        return Listing(left + [Entry(os.path.join(given, coded(n)), s) for n, s in added.items()])
 
     # ---- what passed by the functions above ----
 
+    # Of an event: the paths that it would change, as (argument, argument with the folder it is meant from, or -1), and
+    # whether of a link it is the file that it leads to.
+    _CHANGES = {
+        "open": (((0, -1),), True), "os.truncate": (((0, -1),), True), "os.remove": (((0, 1),), False), "os.rmdir": (((0, 1),), False),
+        "os.rename": (((0, 2), (1, 3)), False), "os.link": (((0, 2),), True), "os.chmod": (((0, 2),), True),
+        "os.chown": (((0, 3),), True), "os.utime": (((0, 3),), True), "os.setxattr": (((0, -1),), True),
+        "os.removexattr": (((0, -1),), True), "sqlite3.connect": (((0, -1),), True),
+    }
+    _PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 1}  # the argument that says which
+
     def _audit(self, event: str, args: Tuple[Any, ...]) -> None:
-        if event not in ("open", "os.remove", "os.rename", "os.rmdir", "os.truncate") or not self.applies():
+        if event in self._CHANGES:
+            if self.applies():
+                self._refuse_change(event, args)
+        elif event in self._PROGRAMS:
+            if self.applies():
+                self.watch.program(args[self._PROGRAMS[event]])
+        elif event == "os.exec" and self.applies():
+            raise PermissionError(errno.EPERM, "plimsoll does not let a script become another program", args[0])
+
+    def _refuse_change(self, event: str, args: Tuple[Any, ...]) -> None:
+        if event == "open" and not (isinstance(args[2], int) and args[2] & _WRITES):
             return
-        if event == "open":
-            wanted = [args[0]] if isinstance(args[2], int) and args[2] & _WRITES else []
-        elif event == "os.rename":
-            wanted = [args[0], args[1]]
-        else:
-            wanted = [args[0]]
-        for path in wanted:
-            if path is None or isinstance(path, int):
+        changed, follow = self._CHANGES[event]
+        for place, folder in changed:
+            path = args[place]
+            if isinstance(path, int):  # an open file: it was looked at when it was opened, but for its attributes
+                path = of_open_file(path) if event not in ("open", "os.truncate") else None
+            if not isinstance(path, (str, bytes, os.PathLike)) or (event == "sqlite3.connect" and path in (":memory:", "")):
                 continue
-            name = os.fsdecode(path)
-            fd = args[1] if event in ("os.remove", "os.rmdir") else -1
-            if isinstance(fd, int) and fd >= 0 and not os.path.isabs(name):
-                name = os.path.join(_readlink("/proc/self/fd/%d" % fd), name)
-            real = self._real(name, follow=event in ("open", "os.truncate"))
-            if self._special(os.path.abspath(name)) or not self._protected(real):
+            name = os.path.abspath(os.fsdecode(joined(path, args[folder] if folder > 0 else None)))
+            real = self._real(name, follow)
+            if self._special(name) or not self._protected(real):
                 if event == "open" and not self._lexists(real):
                     self.made.add(real)
                 continue

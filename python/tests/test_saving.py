@@ -1,8 +1,10 @@
 """python -m plimsoll on scripts that save: every file is afterwards what it was before. Needs PyTorch."""
+import contextlib
 import hashlib
 import importlib.util
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -48,27 +50,39 @@ class Saving(unittest.TestCase):
         found = {}
         for where, folders, files in os.walk(self.folder):
             for name in folders:
-                found[os.path.join(where, name)] = "folder"
+                found[os.path.join(where, name)] = "folder", os.lstat(os.path.join(where, name)).st_mode
             for name in files:
                 path = os.path.join(where, name)
+                s = os.lstat(path)
+                attributes = {a: os.getxattr(path, a, follow_symlinks=False) for a in os.listxattr(path, follow_symlinks=False)}
                 with open(path, "rb") as f:
-                    found[path] = (os.path.islink(path), hashlib.sha256(f.read()).hexdigest())
+                    found[path] = (hashlib.sha256(f.read()).hexdigest(), s.st_mode, s.st_mtime_ns, s.st_size, s.st_ino, s.st_uid, s.st_gid,
+                                   s.st_nlink, attributes)
         return found
 
-    def run_it(self, script, code=0):
-        """The warnings of the run, after which every file must be as it was."""
+    def run_it(self, script, code=0, same=True):
+        """The warnings of the run, after which every file must be as it was; where it need not be, those that differ too."""
         with open(self.path("train.py"), "w") as out:
             out.write(HEAD + script)
         before = self.tree()
         done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", "train.py"], capture_output=True, text=True, cwd=self.folder)
-        self.assertEqual(self.tree(), before)
+        after = self.tree()
+        differ = sorted(os.path.relpath(p, self.folder) for p in {*before, *after} if before.get(p) != after.get(p))
+        if same:
+            self.assertEqual(differ, [], done.stdout + done.stderr)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return json.loads(done.stdout)["warnings"] if code == 0 else done.stderr
+        warnings = json.loads(done.stdout)["warnings"] if code == 0 else done.stderr
+        return warnings if same else (warnings, differ)
+
+    def to_the_end(self, script):
+        warnings = self.run_it(script)
+        self.assertFalse([w for w in warnings if "raised" in w], warnings)
 
     def held(self, warnings):
-        found = [w for w in warnings if "held back" in w]
+        found = [w for w in warnings if "of the script held back" in w]
         self.assertEqual(len(found), 1, warnings)
-        self.assertFalse([w for w in warnings if "raised" in w], warnings)
+        self.assertFalse([w for w in warnings if "raised" in w or "was changed" in w or "another program" in w], warnings)
+        self.assertIn("no file of its folder was written or changed", found[0])
         return found[0]
 
     def test_torch_save(self):
@@ -151,7 +165,7 @@ with bz2.open("x.bz2", "wb") as f:
     f.write(b"1")
 try:
     open("log.txt", "x")
-    raise SystemExit("an exclusive open of a file that exists")
+    raise AssertionError("an exclusive open of a file that exists")
 except FileExistsError:
     pass
 np.save("x.npy", np.ones(3)); np.savez("x.npz", a=np.ones(3)); np.savez_compressed("x.npz", a=np.ones(3)); np.ones(3).tofile("x.bin")
@@ -161,7 +175,7 @@ train()
         self.assertIn("more files", held)
 
     def test_functions_bound_before_the_run_are_refused(self):
-        self.run_it('''
+        self.to_the_end('''
 import _io, posix
 train()
 def refused(function, *args):
@@ -170,7 +184,7 @@ def refused(function, *args):
     except PermissionError as problem:
         assert "plimsoll holds back" in str(problem), problem
         return
-    raise SystemExit("not refused: %s" % (args,))
+    raise AssertionError("not refused: %s" % (args,))
 refused(_io.FileIO, "ckpt.pt", "w")
 refused(posix.open, "ckpt.pt", os.O_WRONLY | os.O_TRUNC)
 refused(posix.truncate, "ckpt.pt", 0)
@@ -179,7 +193,6 @@ refused(posix.rename, "ckpt.pt", "new.pt")
 refused(posix.rename, "new.pt", "ckpt.pt")
 refused(posix.rmdir, "out/old")
 train()
-print("to the end", file=sys.stderr)
 ''')
 
     def test_formats_that_native_code_writes(self):
@@ -195,6 +208,274 @@ train()
 '''))
         for part in ("torch.jit.save (a.pt)", "torch.onnx.export (c.pt)", "torch.export.save (ckpt.pt)"):
             self.assertIn(part, held)
+
+    def test_paths_that_native_code_opens(self):
+        for name in ("trace.json", "et.json", "storage.bin"):
+            with open(self.path(name), "w") as out:
+                out.write("the user's " + name)
+        held = self.held(self.run_it('''
+from torch.package import PackageExporter
+from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
+observer = ExecutionTraceObserver().register_callback("et.json")
+observer.start()
+train()
+observer.stop()
+observer.unregister_callback()
+with profile(activities=[ProfilerActivity.CPU]) as prof:
+    torch.ones(3) + 1
+prof.export_chrome_trace("trace.json")
+assert "traceEvents" in open("trace.json").read()
+with PackageExporter("a.pt") as package:
+    package.save_text("p", "t.txt", "hello")
+    package.save_pickle("p", "n.pkl", {"n": 1})
+from torch.package import PackageImporter
+assert PackageImporter("a.pt").load_text("p", "t.txt") == "hello"
+@torch.jit.script
+def double(x):
+    return x * 2
+double.save("b.pt")
+torch.jit.script(nn.ReLU())._c.save("ckpt.pt")
+writer = torch._C.PyTorchFileWriter("c.pt")
+writer.write_record("r", b"123", 3)
+writer.write_end_of_file()
+storage = torch.UntypedStorage.from_file("storage.bin", True, 4096)
+storage[0] = 7
+assert open("storage.bin", "rb").read(1) == b"\\x07"
+torch.UntypedStorage.from_file("x.bin", shared=True, nbytes=4096)
+assert os.path.getsize("x.bin") == 4096
+train()
+'''))
+        self.assertIn("ExecutionTraceObserver.register_callback (et.json)", held)
+        self.assertIn("profile.export_chrome_trace (trace.json)", held)
+        self.assertIn("torch.package.PackageExporter (a.pt)", held)
+
+    def test_databases(self):
+        with contextlib.closing(sqlite3.connect(self.path("runs.db"))) as base, base:
+            base.execute("create table runs (loss real)")
+            base.execute("insert into runs values (1.0)")
+        held = self.held(self.run_it('''
+import sqlite3
+train()
+for name, kind in (("runs.db", {}), ("file:runs.db", {"uri": True}), ("new.db", {})):
+    base = sqlite3.connect(name, **kind)
+    base.execute("create table if not exists runs (loss real)")
+    base.execute("delete from runs")
+    base.commit()
+    assert base.execute("select count(*) from runs").fetchone() == (0,)
+    base.close()
+assert sqlite3.connect(":memory:").execute("select 1").fetchone() == (1,)
+try:
+    sqlite3.Connection("runs.db")
+    raise AssertionError("not refused")
+except PermissionError:
+    pass
+train()
+'''))
+        self.assertIn("sqlite3.connect (runs.db", held)
+
+    def test_other_programs_are_named_with_what_they_changed(self):
+        for how in ('os.system("echo x > b.pt")', 'import subprocess; subprocess.run(["sh", "-c", "echo x > b.pt"])',
+                    'os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", "echo x > b.pt"], os.environ), 0)'):
+            with self.subTest(how):
+                with open(self.path("b.pt"), "w") as out:
+                    out.write("the user's b.pt")
+                warnings, differ = self.run_it("train()\n%s\ntorch.save(1, 'a.pt')\ntrain()\n" % how, same=False)
+                self.assertEqual(differ, ["b.pt"])
+                text = "\n".join(warnings)
+                self.assertIn("1 save of the script held back", text)
+                self.assertNotIn("no file", text)
+                self.assertIn("started another program, whose writes are not held back: ", text)
+                self.assertIn("/b.pt (changed)", text)
+
+    def test_a_program_without_writes_is_named_alone(self):
+        text = "\n".join(self.run_it('train()\nos.system("true")\ntrain()\n'))
+        self.assertIn("whose writes are not held back: true", text)
+        self.assertNotIn("(changed)", text)
+
+    def test_a_script_does_not_become_another_program(self):
+        self.to_the_end('''
+train()
+try:
+    os.execv("/bin/sh", ["sh", "-c", "echo x > b.pt"])
+except PermissionError:
+    train()
+''')
+
+    def test_files_that_native_code_changed_are_named(self):
+        script = '''
+import ctypes
+libc = ctypes.CDLL(None)
+train()
+assert libc.truncate(b"b.pt", 1) == 0 and libc.unlink(b"c.pt") == 0 and libc.creat(b"new.bin", 0o644) > 0
+%s
+'''
+        warnings, differ = self.run_it(script % "train()", same=False)
+        self.assertEqual(differ, ["b.pt", "c.pt", "new.bin"])
+        for part in ("b.pt (changed)", "c.pt (deleted)", "new.bin (new)"):
+            self.assertIn(part, "\n".join(warnings))
+        os.remove(self.path("new.bin"))
+        for name in ("b.pt", "c.pt"):
+            with open(self.path(name), "w") as out:
+                out.write("the user's " + name)
+        text, _ = self.run_it((script % "").replace("train()", ""), 3, same=False)
+        self.assertIn("b.pt (changed)", text)
+
+    def test_attributes(self):
+        held = self.held(self.run_it('''
+train()
+os.chmod("a.pt", 0o600)
+os.utime("b.pt", (1, 1))
+Path("c.pt").touch()
+Path("x.npy").chmod(0o700)
+os.chown("x.npz", 1, 1)
+os.lchown("latest.pt", 1, 1)
+os.setxattr("x.bin", "user.a", b"1")
+with open("x.txt") as f:
+    os.fchmod(f.fileno(), 0o600)
+    os.utime(f.fileno(), (1, 1))
+fd = os.open("out", os.O_RDONLY)
+os.chmod("config.json", 0o600, dir_fd=fd)
+os.chmod("out/old", 0o700)
+shutil.copystat("train.py", "x.pkl")
+os.rename("log.txt", "moved.txt")
+os.chmod("moved.txt", 0o600)
+Path("new").touch()
+os.chmod("new", 0o640)
+assert os.stat("new").st_mode & 0o777 == 0o640
+import posix
+for function, args in ((posix.chmod, (0o600,)), (posix.utime, ((1, 1),)), (posix.chown, (1, 1)), (posix.setxattr, ("user.a", b"1"))):
+    try:
+        function("x.bz2", *args)
+        raise AssertionError("not refused: %s" % function)
+    except PermissionError:
+        pass
+train()
+'''))
+        self.assertIn("os.chmod (a.pt)", held)
+        self.assertIn("os.utime (b.pt)", held)
+
+    def test_paths_from_an_open_folder(self):
+        self.held(self.run_it('''
+train()
+fd = os.open("out", os.O_RDONLY)
+os.makedirs("elsewhere")
+away = os.open("elsewhere", os.O_RDONLY)
+os.mkdir("out", dir_fd=away)
+with open("out/config.json", "w") as f:
+    f.write("{}")
+os.rename("model.safetensors", "m2", src_dir_fd=fd, dst_dir_fd=fd)
+assert sorted(os.listdir("out")) == ["config.json", "m2", "old"] and os.stat("m2", dir_fd=fd).st_size == 32
+os.rename("a.pt", "a.pt", dst_dir_fd=away)
+assert os.listdir("elsewhere") == ["out", "a.pt"]
+os.remove("out/old/weights.bin")
+os.rmdir("old", dir_fd=fd)
+assert not os.path.exists("out/old")
+os.symlink("config.json", "c", dir_fd=fd)
+assert os.readlink("c", dir_fd=fd) == "config.json" and open("out/c").read() == "{}"
+os.unlink("c", dir_fd=fd)
+train()
+'''))
+
+    def test_hard_links(self):
+        self.held(self.run_it('''
+import tempfile
+train()
+with tempfile.TemporaryDirectory() as away:
+    there = os.path.join(away, "l")
+    os.link("a.pt", there)
+    with open(there, "r+") as f:
+        f.write("THE")
+    assert open(there).read() == "THE user's a.pt" and open("a.pt").read() == "the user's a.pt"
+    os.link(there, there + "2")
+    assert os.stat(there).st_nlink == 2
+os.link("b.pt", "l")
+with open("l", "a") as f:
+    f.write("!")
+assert open("l").read() == "the user's b.pt!"
+import posix
+try:
+    posix.link("c.pt", "l2")
+    raise AssertionError("not refused")
+except PermissionError:
+    pass
+train()
+'''))
+
+    def test_a_renamed_file_is_copied_when_it_is_written(self):
+        with open(self.path("large.bin"), "wb") as out:
+            out.truncate(64 << 20)
+        self.held(self.run_it('''
+import tempfile
+train()
+def used():
+    return sum(os.stat(p).st_size for p in glob.glob(tempfile.gettempdir() + "/plimsoll-*/*large*"))
+before = used()
+os.rename("large.bin", "large2.bin")
+os.replace("large2.bin", "large3.bin")
+assert used() == before and os.path.getsize("large3.bin") == 64 << 20 and not os.path.exists("large.bin")
+with open("large3.bin", "r+b") as f:
+    f.write(b"1")
+assert used() >= before + (64 << 20)
+shutil.disk_usage = lambda path: shutil._ntuple_diskusage(1, 1, 0)
+os.rename("a.pt", "a2.pt")
+try:
+    open("a2.pt", "a")
+    raise AssertionError("not refused")
+except OSError as problem:
+    assert "no room for a copy" in str(problem), problem
+open("a2.pt", "w").write("no copy is needed")
+train()
+'''))
+
+    def test_links(self):
+        self.held(self.run_it('''
+train()
+os.makedirs("run-1")
+Path("run-1/w.pt").write_text("1")
+for i in range(2):
+    os.symlink("run-1", "tmp")
+    os.replace("tmp", "latest")
+assert os.readlink("latest") == "run-1" and os.path.islink("latest") and os.path.isdir("latest") and not os.path.lexists("tmp")
+assert open("latest/w.pt").read() == "1" and os.listdir("latest") == ["w.pt"] and os.path.realpath("latest/w.pt") == os.path.abspath("run-1/w.pt")
+Path("latest/w2.pt").write_text("2")
+assert Path("run-1/w2.pt").read_text() == "2"
+assert [e.is_dir() and e.is_symlink() for e in os.scandir(".") if e.name == "latest"] == [True]
+os.symlink("out", "to-out")
+assert open("to-out/config.json").read() == "the user's out/config.json" and os.listdir(b"to-out/old") == [b"weights.bin"]
+open("to-out/config.json", "w").write("{}")
+assert Path("out/config.json").read_text() == "{}"
+os.rename("latest.pt", "last.pt")
+assert os.readlink("last.pt") == "ckpt.pt" and not os.path.lexists("latest.pt")
+os.remove("latest")
+assert not os.path.lexists("latest") and os.path.exists("run-1/w.pt")
+os.symlink("a1", "a2"); os.symlink("a2", "a1")
+assert not os.path.exists("a1")
+train()
+'''))
+
+    def test_folders_are_rotated(self):
+        self.held(self.run_it('''
+train()
+os.rename("out", "out.1")
+assert not os.path.exists("out") and sorted(os.listdir("out.1")) == ["config.json", "model.safetensors", "old"]
+assert Path("out.1/old/weights.bin").read_text() == "the user's out/old/weights.bin"
+os.makedirs("out")
+assert os.listdir("out") == [] and os.listdir(b"out") == []
+Path("out/config.json").write_text("{}")
+assert Path("out.1/config.json").read_text() == "the user's out/config.json"
+Path("out.1/config.json").write_text("[]")
+os.rename("out.1", "out.2")
+os.rename("out", "out.1")
+assert Path("out.1/config.json").read_text() == "{}" and Path("out.2/config.json").read_text() == "[]"
+shutil.rmtree("out.2")
+shutil.move("out.1", "out")
+assert [n for _, _, names in os.walk(".") for n in names if n == "config.json"] == ["config.json"]
+assert b"a.pt" in os.listdir(b".")
+os.remove("a.pt")
+assert b"a.pt" not in os.listdir(b".") and b"a.pt" not in [e.name for e in os.scandir(b".")]
+assert "a.pt" not in os.listdir(os.open(".", os.O_RDONLY))
+train()
+'''))
 
     @unittest.skipUnless(importlib.util.find_spec("safetensors"), "no safetensors")
     def test_safetensors(self):
@@ -232,7 +513,7 @@ atexit.register(lambda: torch.save(model.state_dict(), "ckpt.pt"))
 def late():
     while True:
         with open("ckpt.pt", "wb") as f:
-            torch.save(model.state_dict(), f)
+            torch.save({"step": 1}, f)
         torch.save(1, "a.pt")
         time.sleep(0.001)
 threading.Thread(target=late, daemon=True).start()
