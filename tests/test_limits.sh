@@ -100,7 +100,7 @@ threads_share_the_memory() {
     gives 0 "$BUILD/tests/limited" 60 256 "$PLIMSOLL" evaluate jobs.jsonl --described --estimator sim --threads 8 --max-memory 256MiB --json
     is "$(value peak.jobs <out)" 8
     is "$(value cut_off <out)" 0
-    { deep_records 1 2400; deep_records 2 2; } >jobs.jsonl # more than half: done again, alone
+    { deep_records 1 3000; deep_records 2 2; } >jobs.jsonl # more than half: done again, alone
     gives 0 "$BUILD/tests/limited" 60 560 "$PLIMSOLL" evaluate jobs.jsonl --described --estimator sim --threads 2 --max-memory 560MiB --json
     is "$(value peak.jobs <out)" 3
 }
