@@ -185,10 +185,11 @@ const option_row option_table[] = {
      "what is evaluated: a name, several with commas, or all (those slow to train left out "
      "where they would be trained)"},
     {MODEL | IN(EVALUATE), "model", 'M', "FILE", OPTION_FILE, PLACE(model), NULL, NULL,
-     PLIMSOLL_LAB ? "what plimsoll train has written; its estimator is used where --estimator names "
-                    "none"
-                  : "weights of hybrid, from plimsoll train of a build with the laboratory; its "
-                    "estimator is used where --estimator names none"},
+     PLIMSOLL_LAB
+         ? "what plimsoll train has written; its estimator is used where --estimator names "
+           "none"
+         : "weights of hybrid, from plimsoll train of a build with the laboratory; its "
+           "estimator is used where --estimator names none"},
     {IN(ESTIMATE) | IN(EXPLAIN), "timeline", 't', "FILE", OPTION_FILE, PLACE(timeline), NULL, NULL,
      "write the memory of the three steps to FILE, a picture (.svg) or numbers (.csv)"},
     {IN(EXPLAIN), "time", 'T', NULL, OPTION_SWITCH, PLACE(time), NULL, NULL,

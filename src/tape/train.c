@@ -534,7 +534,8 @@ static void run(pl_trainer *t) {
     for (int step = 0; step < t->steps && !e->failed; step++) {
         e->step_arena = t->step_arenas[step % 2];
         if (step >= 2) pl_arena_reset(e->step_arena);
-        size_t functions = e->fn_count, blocks = e->tape->block_count, events = e->tape->event_count;
+        size_t functions = e->fn_count, blocks = e->tape->block_count,
+               events = e->tape->event_count;
         e->fn_room = e->fn_count = 0;
         e->fns = pl_arena_grow(e->step_arena, NULL, &e->fn_room, functions, sizeof *e->fns);
         run_step(t, step);
