@@ -125,7 +125,8 @@ static void print_breakdown(const pl_report *report) {
     putchar('\n');
     int64_t largest = 1;
     for (int kind = 0; kind < PL_KINDS; kind++)
-        if (pl_report_bytes(report, (pl_kind)kind) > largest) largest = pl_report_bytes(report, (pl_kind)kind);
+        if (pl_report_bytes(report, (pl_kind)kind) > largest)
+            largest = pl_report_bytes(report, (pl_kind)kind);
     for (int kind = 0; kind < PL_KINDS; kind++) {
         int64_t bytes = pl_report_bytes(report, (pl_kind)kind);
         if (bytes == 0) continue;

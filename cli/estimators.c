@@ -17,8 +17,9 @@ static void print_list(void) {
     table *t = table_new("lllll");
     table_row(t, (const char *[]){"NAME", "KIND", "WEIGHTS", "NEEDS", "WHAT IT IS"});
     for (size_t i = 0; (info = pl_estimator_at(i)); i++)
-        table_row(t, (const char *[]){info->name, pl_estimator_kind_name(info->kind), weights_of(info),
-                                      info->needs_graph ? "graph" : "counts", info->title});
+        table_row(t,
+                  (const char *[]){info->name, pl_estimator_kind_name(info->kind), weights_of(info),
+                                   info->needs_graph ? "graph" : "counts", info->title});
     table_print(t, stdout, 0);
     printf("\nwithout --estimator: %s\n", job.estimator);
 }

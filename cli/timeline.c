@@ -106,8 +106,9 @@ static void gather(picture *p) {
 static int64_t stacked(const picture *p, size_t at, int top) {
     int64_t sum = 0;
     for (int i = 0; i <= top; i++)
-        sum += layers[i].kind == PL_CONTEXT ? p->report->overhead_bytes
-                                            : pl_moment_bytes(p->columns[at].moment, layers[i].kind);
+        sum += layers[i].kind == PL_CONTEXT
+                   ? p->report->overhead_bytes
+                   : pl_moment_bytes(p->columns[at].moment, layers[i].kind);
     return sum;
 }
 

@@ -259,8 +259,7 @@ static int print_json(const pl_model *model, pl_report *report, const module_tre
     for (size_t i = 0; i < count; i++) {
         pl_json_put_open(&j, NULL, '{');
         pl_json_put_string(&j, "operator", list[i].operator_name);
-        pl_json_put_string(&j, "phase",
-                           list[i].phase >= 0 ? pl_phase_name(list[i].phase) : NULL);
+        pl_json_put_string(&j, "phase", list[i].phase >= 0 ? pl_phase_name(list[i].phase) : NULL);
         json_sums(&j, &list[i]);
         pl_json_put_close(&j, '}');
     }

@@ -87,7 +87,8 @@ static void print_rates(const pl_report *report, const pl_job *job) {
 static void print_counters(const pl_report *report) {
     enum { BAR = 32 };
     bool any = false;
-    for (int c = 0; c < PL_COUNTERS; c++) any = any || isfinite(pl_report_counter(report, (pl_counter)c).value);
+    for (int c = 0; c < PL_COUNTERS; c++)
+        any = any || isfinite(pl_report_counter(report, (pl_counter)c).value);
     if (!any) return;
     putchar('\n');
     for (int c = 0; c < PL_COUNTERS; c++) {

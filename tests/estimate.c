@@ -131,7 +131,8 @@ static void alive_and_timeline_are_of_the_peak(void) {
         int64_t most = 0, kinds[PL_FRAGMENTATION] = {0};
         for (size_t i = 0; i < r->moment_count; i++) {
             int64_t sum = 0;
-            for (int k = 0; k < PL_FRAGMENTATION; k++) sum += pl_moment_bytes(pl_report_moment(r, i), (pl_kind)k);
+            for (int k = 0; k < PL_FRAGMENTATION; k++)
+                sum += pl_moment_bytes(pl_report_moment(r, i), (pl_kind)k);
             CHECK_INT(sum, pl_report_moment(r, i)->allocated);
             if (pl_report_moment(r, i)->allocated > most) {
                 most = pl_report_moment(r, i)->allocated;
@@ -140,7 +141,8 @@ static void alive_and_timeline_are_of_the_peak(void) {
             }
         }
         CHECK_INT(most, r->allocated_bytes);
-        for (int k = 0; k < PL_FRAGMENTATION; k++) CHECK_INT(kinds[k], pl_report_bytes(r, (pl_kind)k));
+        for (int k = 0; k < PL_FRAGMENTATION; k++)
+            CHECK_INT(kinds[k], pl_report_bytes(r, (pl_kind)k));
     }
     pl_report_close(&r);
     pl_model_close(&model);

@@ -245,7 +245,8 @@ static void records_are_refused_or_answered(void) {
         const char *const paths[] = {path};
         pl_status status = pl_jobs_open(&jobs, paths, 1, &settings, &err);
         if (status == PL_OK) status = pl_evaluate(&evaluation, jobs, &how, &err);
-        bool good = evaluation && evaluation->count == 1 && pl_evaluation_trial(evaluation, 0)->status == PL_OK;
+        bool good = evaluation && evaluation->count == 1 &&
+                    pl_evaluation_trial(evaluation, 0)->status == PL_OK;
         answered += good;
         refused += !good;
         if (status != PL_OK) CHECK(err.code == status && err.message[0]);

@@ -101,14 +101,14 @@ static void rig_close(rig *g) {
 
 static pl_net_pass rig_pass(rig *g, bool training, bool packed) {
     return (pl_net_pass){.products = {.kernels = g->kernels, .room = g->room},
-                     .batch = &g->batch,
-                     .weights = packed ? g->packed : g->weights,
-                     .packed = packed,
-                     .states = g->states,
-                     .gradients = g->gradients,
-                     .training = training,
-                     .random = pl_random_seed(7, 7),
-                     .scratch = g->scratch};
+                         .batch = &g->batch,
+                         .weights = packed ? g->packed : g->weights,
+                         .packed = packed,
+                         .states = g->states,
+                         .gradients = g->gradients,
+                         .training = training,
+                         .random = pl_random_seed(7, 7),
+                         .scratch = g->scratch};
 }
 
 static double rig_value(rig *g) {

@@ -145,8 +145,8 @@ static pl_graph *build(const char *text, int64_t batch, int64_t seq, pl_error *e
     pl_graph *graph = NULL;
     *err = (pl_error){0};
     if (pl_import_spec(&recipe, text, strlen(text), "t.yaml", NULL, err) == PL_OK)
-        recipe->build(recipe, batch > 0 ? batch : recipe->batch, seq > 0 ? seq : recipe->seq,
-                      NULL, &graph, err);
+        recipe->build(recipe, batch > 0 ? batch : recipe->batch, seq > 0 ? seq : recipe->seq, NULL,
+                      &graph, err);
     pl_recipe_close(&recipe);
     if (graph && graph_unsound(graph)) {
         printf("  %s\n", graph_unsound(graph));

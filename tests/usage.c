@@ -85,7 +85,8 @@ static void the_same_twice(void) {
     CHECK(twice[0] && twice[1] && twice[0]->count == twice[1]->count);
     size_t known = 0;
     for (size_t i = 0; twice[0] && twice[1] && i < twice[0]->count; i++) {
-        double a = pl_evaluation_trial(twice[0], i)->predicted, b = pl_evaluation_trial(twice[1], i)->predicted;
+        double a = pl_evaluation_trial(twice[0], i)->predicted,
+               b = pl_evaluation_trial(twice[1], i)->predicted;
         if (pl_evaluation_trial(twice[0], i)->status != PL_OK) continue;
         known++;
         CHECK(a == b && a > 0);
@@ -132,7 +133,8 @@ static void others_do_not_know(void) {
     if (!report) return;
     CHECK(isnan(report->step_ms.value) && isnan(report->device_ms) && isnan(report->copy_ms));
     CHECK(isnan(report->flops_per_step) && isnan(report->moved_bytes));
-    for (int i = 0; i < PL_COUNTERS; i++) CHECK(isnan(pl_report_counter(report, (pl_counter)(i)).value));
+    for (int i = 0; i < PL_COUNTERS; i++)
+        CHECK(isnan(pl_report_counter(report, (pl_counter)(i)).value));
     CHECK(report->family == PL_FAMILY_UNKNOWN);
     pl_report_close(&report);
 }

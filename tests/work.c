@@ -39,9 +39,8 @@ static pl_tape *train(pl_builder *b, int32_t x, const pl_job *how) {
     pl_tape *tape = NULL;
     pl_error err = {0};
     pl_tape_device device = pl_tape_device_of(pl_gpu_find("h200"));
-    bool made =
-        pl_builder_finish(&b, &g, &err) == PL_OK &&
-        pl_tape_train(&tape, g, how, PL_TAPE_STEPS, &device, NULL, &err) == PL_OK;
+    bool made = pl_builder_finish(&b, &g, &err) == PL_OK &&
+                pl_tape_train(&tape, g, how, PL_TAPE_STEPS, &device, NULL, &err) == PL_OK;
     CHECK(made);
     if (!made) printf("    %s\n", err.message);
     /* the records refer to names of the graph, which the tape does not own */

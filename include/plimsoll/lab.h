@@ -72,7 +72,8 @@ typedef enum pl_split {
     PL_SPLIT_FAMILY, /* all jobs of a family (mlp, cnn, ...) on one side: a fold per family */
 } pl_split;
 
-const char *pl_split_name(size_t index); /* index: a pl_split; "none", "row", ...; NULL past the end */
+/* index: a pl_split; "none", "row", ...; NULL past the end. */
+const char *pl_split_name(size_t index);
 bool pl_split_parse(const char *name, pl_split *out);
 
 /* ---- training ---- */

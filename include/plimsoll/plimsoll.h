@@ -42,16 +42,18 @@ extern "C" {
 #define PL_VERSION_MAJOR 0
 #define PL_VERSION_MINOR 2
 #define PL_VERSION_PATCH 0
-#define PL_VERSION "0.2.0"
+#define PL_VERSION       "0.2.0"
 /* For #if: 0.2.0 is 2000. */
 #define PL_VERSION_NUMBER (PL_VERSION_MAJOR * 1000000 + PL_VERSION_MINOR * 1000 + PL_VERSION_PATCH)
 #define PL_UNKNOWN        (-1)
 
 /* A struct that begins with its size, and is 0 otherwise: pl_error err = PL_SIZED(pl_error); */
 #ifdef __cplusplus
-#define PL_SIZED(type) {sizeof(type)}
+#define PL_SIZED(type)                                                                             \
+    { sizeof(type) }
 #else
-#define PL_SIZED(type) {.size = sizeof(type)}
+#define PL_SIZED(type)                                                                             \
+    { .size = sizeof(type) }
 #endif
 
 /* Version of the library at run time, as the macros were when it was built. */
@@ -182,10 +184,10 @@ typedef enum pl_loss { PL_LOSS_AUTO, PL_LOSS_CE, PL_LOSS_MSE, PL_LOSS_OWN, PL_LO
 typedef enum pl_parallel_kind { PL_ALONE, PL_DDP, PL_FSDP2 } pl_parallel_kind;
 
 typedef struct pl_job {
-    size_t size;            /* of this struct, as the caller was compiled; pl_job_default sets it */
+    size_t size; /* of this struct, as the caller was compiled; pl_job_default sets it */
     const pl_limits *limits; /* default NULL: those that the model was opened with */
-    int64_t batch, seq;     /* PL_UNKNOWN (default): as exported */
-    pl_precision precision; /* default: as exported */
+    int64_t batch, seq;      /* PL_UNKNOWN (default): as exported */
+    pl_precision precision;  /* default: as exported */
     const char *optimizer;  /* default "adamw"; pl_optimizer_name lists them; "none": no training */
     const char *train;      /* default NULL: what the file trains; "all", "head", "lora-r16",
                                "lora-r16:q_proj,v_proj", "qlora-r16:all-linear": fine-tuning */
@@ -355,7 +357,8 @@ typedef enum pl_counter {
     PL_TENSOR, /* tensor cores in use */
 } pl_counter;
 
-const char *pl_counter_name(pl_counter counter); /* "smact", ... as in the JSON; NULL past the end */
+const char *
+pl_counter_name(pl_counter counter); /* "smact", ... as in the JSON; NULL past the end */
 
 /* Which of paper 3's bins are meant: they differ by family. */
 typedef enum pl_family {
@@ -405,13 +408,13 @@ typedef struct pl_report {
     /* Floating-point operations per step as PyTorch's FlopCounterMode counts them (products,
      * convolutions, attention), and per second. */
     double flops_per_step, flop_rate;
-    double moved_bytes;      /* read and written by kernels, per step */
-    double launches;         /* kernels per step */
+    double moved_bytes; /* read and written by kernels, per step */
+    double launches;    /* kernels per step */
     pl_figure step_ms;
-    double device_ms, host_ms;       /* sum of the kernels' times; the host's for issuing them */
-    double copy_ms;                  /* of the batch to the card, which the step waits for */
-    bool host_bound;                 /* the step waits for the host more than for the card */
-    double time_coverage;            /* of step_ms's and the counters' intervals */
+    double device_ms, host_ms; /* sum of the kernels' times; the host's for issuing them */
+    double copy_ms;            /* of the batch to the card, which the step waits for */
+    bool host_bound;           /* the step waits for the host more than for the card */
+    double time_coverage;      /* of step_ms's and the counters' intervals */
     pl_family family;
     size_t time_count; /* pl_report_time; 0 unless asked for */
     int peak_step;

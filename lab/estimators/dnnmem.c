@@ -90,7 +90,8 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     report->overhead_bytes = subject->gpu->context_bytes;
     report->peak_phase = alive.phase;
     report->peak_step = alive.step;
-    for (int k = 0; k < PL_FRAGMENTATION; k++) pl_report_full(report)->breakdown[k] = alive.at_peak[k];
+    for (int k = 0; k < PL_FRAGMENTATION; k++)
+        pl_report_full(report)->breakdown[k] = alive.at_peak[k];
     pl_report_full(report)->breakdown[PL_FRAGMENTATION] = reserved - alive.peak;
     pl_report_full(report)->breakdown[PL_CONTEXT] = subject->gpu->context_bytes;
     return PL_OK;

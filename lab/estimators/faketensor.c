@@ -48,7 +48,8 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     report->peak_phase = alive.phase;
     report->peak_step = alive.step;
     for (int k = 0; k < PL_FRAGMENTATION; k++)
-        if (k != PL_WORKSPACE && k != PL_OPTIMIZER) pl_report_full(report)->breakdown[k] = alive.at_peak[k];
+        if (k != PL_WORKSPACE && k != PL_OPTIMIZER)
+            pl_report_full(report)->breakdown[k] = alive.at_peak[k];
     return PL_OK;
 }
 

@@ -15,8 +15,11 @@ typedef struct pl_trained_settings {
  * not vary is scaled to 0. Refuses with PL_INPUT: no samples, neither columns nor channels, values
  * that are not finite (with the column's name and the sample), a constant target, a class without
  * samples. */
-pl_status pl_trained_train(pl_trained **out, const pl_learner *learner, const pl_samples *samples,
-                           const pl_trained_settings *settings, pl_error *err);/* Training leaves a classifier's classes 0, 1, 2 ...: values, [class_count], in their place. */
+pl_status pl_trained_train(
+    pl_trained **out, const pl_learner *learner, const pl_samples *samples,
+    const pl_trained_settings *settings,
+    pl_error *
+        err); /* Training leaves a classifier's classes 0, 1, 2 ...: values, [class_count], in their place. */
 void pl_trained_set_classes(pl_trained *trained, const float *values);
 
 #endif

@@ -14,7 +14,7 @@
 typedef struct pl_arena pl_arena;
 
 pl_arena *pl_arena_new(pl_budget *budget); /* budget NULL: no limits. NULL: out of memory */
-void pl_arena_free(pl_arena **arena);       /* takes NULL and a pointer to NULL */
+void pl_arena_free(pl_arena **arena);      /* takes NULL and a pointer to NULL */
 
 /* All three return NULL when memory is out, the budget is spent or count * size overflows. */
 void *pl_arena_alloc(pl_arena *arena, size_t bytes);

@@ -21,8 +21,11 @@ const char *pl_status_name(pl_status status) {
     static const struct {
         pl_status status;
         const char *name;
-    } names[] = {{PL_OK, "ok"},           {PL_USAGE, "usage"}, {PL_INPUT, "input"},
-                 {PL_MISSING, "missing"}, {PL_LIMIT, "limit"}};
+    } names[] = {{PL_OK, "ok"},
+                 {PL_USAGE, "usage"},
+                 {PL_INPUT, "input"},
+                 {PL_MISSING, "missing"},
+                 {PL_LIMIT, "limit"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].status == status) return names[i].name;
     return NULL;

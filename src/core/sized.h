@@ -16,7 +16,7 @@ static inline void pl_sized_fill(void *theirs, size_t size, const void *ours, si
 
 /* Whether a caller's struct has at least the members of the first version: up to its last one then. */
 #define PL_SIZED_OK(theirs, last)                                                                  \
-    ((theirs) && (theirs)->size >= offsetof(__typeof__(*(theirs)), last) + sizeof (theirs)->last)
+    ((theirs) && (theirs)->size >= offsetof(__typeof__(*(theirs)), last) + sizeof(theirs)->last)
 
 /* Reads a caller's struct of `size` bytes over the library's defaults: what the caller does not have
  * keeps its default. */

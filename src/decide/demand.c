@@ -193,8 +193,7 @@ static pl_status open_demand(pl_demand *out, const char *path, pl_error *err) {
     unknown(out);
     pl_file file;
     pl_status status = pl_file_open(&file, path, MOST_BYTES, err);
-    if (status == PL_LIMIT)
-        return pl_fail(err, PL_INPUT, path, -1, "%s: larger than 64 MiB", what);
+    if (status == PL_LIMIT) return pl_fail(err, PL_INPUT, path, -1, "%s: larger than 64 MiB", what);
     if (status != PL_OK) return status;
     pl_budget budget = {.most_bytes = ROOM_FOR_NAMES};
     pl_arena *arena = pl_arena_new(&budget);

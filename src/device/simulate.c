@@ -71,11 +71,11 @@ typedef struct player {
 static void note_instant(const player *p, const pl_tape_block *block, pl_instant *instant) {
     const pl_allocator_stats *stats = pl_allocator_stats_of(p->allocator);
     instant->moment = (pl_moment){.allocated = stats->allocated,
-                          .reserved = stats->reserved,
-                          .phase = (pl_phase)p->phase,
-                          .step = p->step,
-                          .operator_name = block && block->what ? block->what : "",
-                          .module = block ? pl_node_module(p->graph, block->node) : ""};
+                                  .reserved = stats->reserved,
+                                  .phase = (pl_phase)p->phase,
+                                  .step = p->step,
+                                  .operator_name = block && block->what ? block->what : "",
+                                  .module = block ? pl_node_module(p->graph, block->node) : ""};
     for (int k = 0; k < PL_FRAGMENTATION; k++) instant->kinds[k] = p->kinds[k];
 }
 
@@ -137,7 +137,7 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
         if (out->timeline) {
             int32_t event = tape->events[i];
             note_instant(&p, event ? &tape->blocks[event > 0 ? event : -event] : NULL,
-                        &out->timeline[out->timeline_count++]);
+                         &out->timeline[out->timeline_count++]);
         }
     }
     if (stats) {
@@ -148,7 +148,6 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
     }
     pl_arena_free(&scratch);
     pl_allocator_close(&p.allocator);
-    if (failed)
-        return pl_budget_fail(err, settings->budget, graph->name);
+    if (failed) return pl_budget_fail(err, settings->budget, graph->name);
     return PL_OK;
 }

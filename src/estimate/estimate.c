@@ -55,7 +55,8 @@ static void warn_of_trace(pl_report *report, const pl_trace *t, const pl_job *jo
     char text[200];
     if (strcmp(job->optimizer, standard.optimizer) != 0 &&
         strcmp(job->optimizer, t->optimizer) != 0) {
-        snprintf(text, sizeof text, "recorded with %.40s: naming another optimizer cannot change that",
+        snprintf(text, sizeof text,
+                 "recorded with %.40s: naming another optimizer cannot change that",
                  t->optimizer[0] ? t->optimizer : "another optimizer");
         pl_report_warn(report, text);
     }
@@ -73,8 +74,8 @@ static void warn_of_recipe(pl_report *report, const pl_recipe *r, const pl_job *
                  "batch %lld and sequence %lld are assumed, since none was given",
                  (long long)r->batch, (long long)r->seq);
     else if (batch || seq)
-        snprintf(text, sizeof text, "%s %lld is assumed, since none was given", batch ? "batch" : "sequence",
-                 (long long)(batch ? r->batch : r->seq));
+        snprintf(text, sizeof text, "%s %lld is assumed, since none was given",
+                 batch ? "batch" : "sequence", (long long)(batch ? r->batch : r->seq));
     if (batch || seq) pl_report_warn(report, text);
     for (size_t i = 0; i < r->warning_count; i++) pl_report_warn(report, r->warnings[i]);
 }
@@ -92,8 +93,8 @@ static int64_t trainable(const pl_graph *g) {
 
 /* The estimator's answer to a checked job, into a new report. */
 static pl_status answer(pl_report *report, const pl_model *model, const pl_job *job,
-                        const pl_estimator *estimator, const pl_gpu *gpu,
-                        const pl_weights *weights, pl_error *err) {
+                        const pl_estimator *estimator, const pl_gpu *gpu, const pl_weights *weights,
+                        pl_error *err) {
     pl_budget *budget = pl_report_budget(report);
     pl_graph *g;
     bool owned;
@@ -135,7 +136,8 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *give
             pl_report_warn(report, model->graph->notes[i]);
         warn_of_trace(report, model->trace, job);
         pl_report_finish(report, estimator, gpu);
-        if (pl_report_incomplete(report)) status = pl_budget_fail(err, pl_report_budget(report), NULL);
+        if (pl_report_incomplete(report))
+            status = pl_budget_fail(err, pl_report_budget(report), NULL);
     }
     if (status != PL_OK) {
         pl_report_close(&report);

@@ -191,8 +191,7 @@ static pl_status open_model(pl_model **out, const char *path, const void *bytes,
     if (!model) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     pl_limits_default(&model->limits);
     if (settings.limits)
-        pl_sized_read(&model->limits, sizeof model->limits, settings.limits,
-                      settings.limits->size);
+        pl_sized_read(&model->limits, sizeof model->limits, settings.limits, settings.limits->size);
     pl_budget_start(&model->budget, &model->limits);
     pl_imported imported;
     pl_reading reading = {.budget = &model->budget,

@@ -221,7 +221,8 @@ bool pl_usage_fill(pl_report *report, pl_walk *walk, const pl_subject *subject,
     report->host_bound = s.host_us > s.device_us;
     report->step_ms.value = s.step_us / 1e3;
     double shares[PL_COUNTERS] = {s.active, s.occupied, s.dram, s.tensor};
-    for (int i = 0; i < PL_COUNTERS; i++) pl_report_full(report)->counters[i].value = fmin(100, 100 * shares[i]);
+    for (int i = 0; i < PL_COUNTERS; i++)
+        pl_report_full(report)->counters[i].value = fmin(100, 100 * shares[i]);
     report->flop_rate = s.step_us > 0 ? s.counted / (s.step_us / 1e6) : NAN;
     return true;
 }

@@ -226,8 +226,7 @@ pl_status pl_config_read(pl_config **out, pl_arena *arena, const char *bytes, si
             return pl_budget_fail(err, pl_arena_budget(arena), file);
         return pl_fail(err, PL_INPUT, file, json.failure_at, "expected %s", json.failure);
     }
-    if (!index_entries(c, arena))
-        return pl_budget_fail(err, pl_arena_budget(arena), file);
+    if (!index_entries(c, arena)) return pl_budget_fail(err, pl_arena_budget(arena), file);
     *out = c;
     return PL_OK;
 }

@@ -387,8 +387,7 @@ static pl_status fill(pl_recipe *r, pl_arena *scratch, const void *bytes, size_t
         find_roles(p);
         ok = warn(r, p);
     }
-    if (!ok)
-        return pl_budget_fail(err, pl_arena_budget(scratch), r->name);
+    if (!ok) return pl_budget_fail(err, pl_arena_budget(scratch), r->name);
     p->graph.names = (pl_names){0}; /* in the scratch arena, and of the file's bytes */
     p->graph.bytes = NULL;
     r->description = p;
@@ -408,8 +407,8 @@ pl_status pl_import_onnx(pl_recipe **out, const void *bytes, size_t size, const 
     const pl_reading how = pl_reading_of(reading);
     pl_arena *scratch = pl_arena_new(how.budget);
     pl_recipe *r = scratch ? pl_recipe_open(name, how.budget) : NULL;
-    pl_status status = r ? fill(r, scratch, bytes, size, err)
-                         : pl_budget_fail(err, how.budget, name);
+    pl_status status =
+        r ? fill(r, scratch, bytes, size, err) : pl_budget_fail(err, how.budget, name);
     pl_arena_free(&scratch);
     if (status == PL_OK)
         *out = r;

@@ -537,8 +537,8 @@ static pl_graph *finish(reader *r, const char *name) {
 
 /* scratch is freed here. where: the file, or the archive's member. */
 static pl_status import_json(pl_graph **out, const void *bytes, size_t size, const char *name,
-                             const char *where, const pl_reading *reading,
-                             pl_arena *scratch, pl_error *err) {
+                             const char *where, const pl_reading *reading, pl_arena *scratch,
+                             pl_error *err) {
     pl_arena *arena = pl_arena_new(reading->budget);
     reader *r = scratch ? pl_arena_alloc(scratch, sizeof *r) : NULL;
     if (r) r->scratch = scratch;
@@ -622,8 +622,7 @@ static pl_status import_zip(pl_graph **out, pl_zip *zip, const char *name,
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
     const void *json;
     size_t json_size;
-    if (status == PL_OK)
-        status = pl_zip_read(zip, &best, scratch, where, &json, &json_size, err);
+    if (status == PL_OK) status = pl_zip_read(zip, &best, scratch, where, &json, &json_size, err);
     if (status == PL_OK)
         return import_json(out, json, json_size, name, where, reading, scratch, err);
     pl_arena_free(&scratch);
@@ -631,8 +630,8 @@ static pl_status import_zip(pl_graph **out, pl_zip *zip, const char *name,
 }
 
 static pl_status open_and_import(pl_graph **out, const void *bytes, size_t size,
-                                 const pl_file *file, const char *name,
-                                 const pl_reading *reading, pl_error *err) {
+                                 const pl_file *file, const char *name, const pl_reading *reading,
+                                 pl_error *err) {
     *out = NULL;
     const pl_reading how = pl_reading_of(reading);
     pl_arena *scratch = pl_arena_new(how.budget);

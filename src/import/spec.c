@@ -267,8 +267,7 @@ pl_status pl_import_spec(pl_recipe **out, const char *bytes, size_t size, const 
         return pl_budget_fail(err, how.budget, name);
     }
     r->name = own;
-    pl_status status = pl_yaml_read(&d->root, bytes, size, d->file,
-                                    how.depth_limit, r->arena, err);
+    pl_status status = pl_yaml_read(&d->root, bytes, size, d->file, how.depth_limit, r->arena, err);
     if (status == PL_OK && d->root->kind != PL_YAML_MAP)
         status = pl_fail(err, PL_INPUT, d->file, d->root->position,
                          "line %d: expected `kind:` or `layers:` at the top", d->root->line);

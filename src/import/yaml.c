@@ -33,8 +33,7 @@ static pl_yaml *fail(reader *r, const char *at, const char *format, ...) {
 }
 
 static pl_yaml *no_memory(reader *r) {
-    if (r->status == PL_OK)
-        r->status = pl_budget_fail(r->err, pl_arena_budget(r->arena), r->name);
+    if (r->status == PL_OK) r->status = pl_budget_fail(r->err, pl_arena_budget(r->arena), r->name);
     return NULL;
 }
 
