@@ -308,7 +308,7 @@ static void a_report_and_its_json_ask_the_same(void) {
     pl_report *report = NULL;
     pl_job job;
     pl_job_default(&job);
-    pl_demand d, e;
+    pl_demand d = PL_SIZED(pl_demand), e = PL_SIZED(pl_demand);
     pl_error err = {0};
     if (pl_model_open(&model, "tests/data/graphs/gpt2-tiny.pt2", NULL, &err) != PL_OK ||
         pl_estimate(&report, model, &job, &err) != PL_OK) {

@@ -14,9 +14,12 @@ static inline void pl_sized_fill(void *theirs, size_t size, const void *ours, si
     if (size >= sizeof size) memcpy(theirs, &size, sizeof size);
 }
 
-/* Whether a caller's struct has at least the members of the first version: up to its last one then. */
+/* Whether a caller's struct has at least the members of the first version, up to its last one then.
+ * A size that no struct has is one that was never set. */
 #define PL_SIZED_OK(theirs, last)                                                                  \
-    ((theirs) && (theirs)->size >= offsetof(__typeof__(*(theirs)), last) + sizeof(theirs)->last)
+    ((theirs) && (theirs)->size <= PL_SIZED_MOST &&                                                \
+     (theirs)->size >= offsetof(__typeof__(*(theirs)), last) + sizeof(theirs)->last)
+enum { PL_SIZED_MOST = 1 << 16 };
 
 /* Reads a caller's struct of `size` bytes over the library's defaults: what the caller does not have
  * keeps its default. */
