@@ -3,6 +3,9 @@
  * Results go to stdout, everything else to stderr. Exit codes: 0 done, 2 wrong usage, 3 an input that cannot
  * be read, 4 something missing on the machine, 10 does not fit. */
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +57,16 @@ static bool wants_generated(int argc, char **argv) {
     return argc == 3 && strcmp(argv[1], "__generate") == 0;
 }
 
+/* Memory that was freed goes back at once, so that --max-memory holds as it is seen from outside:
+ * glibc would keep up to 64 MiB of it. */
+static void keep_no_memory(void) {
+#ifdef M_TRIM_THRESHOLD
+    enum { LARGE = 256 << 10 }; /* bytes */
+    mallopt(M_MMAP_THRESHOLD, LARGE);
+    mallopt(M_TRIM_THRESHOLD, LARGE);
+#endif
+}
+
 int main(int argc, char **argv) {
     text_start();
     signal(SIGXFSZ, SIG_IGN); /* too large a file is an error of writing, not the end */
@@ -67,6 +80,9 @@ int main(int argc, char **argv) {
         code = help_generate(argv[2]);
     } else {
         code = options_parse(&r, argc, argv);
+        pl_limits usual;
+        pl_limits_default(&usual);
+        if (code == 0 && r.limits.memory_bytes < usual.memory_bytes) keep_no_memory();
         if (code == 0 && r.help)
             help_print(stdout, r.verb);
         else if (code == 0 && r.version)

@@ -112,7 +112,7 @@ versions_agree() {
     grep -q "version: '$version'" "$ROOT/meson.build"
     grep -q "^## $version" "$ROOT/CHANGELOG.md"
     grep -q "version $version" "$ROOT/README.md"
-    grep -q "PL_VERSION \"$version\"" "$ROOT/include/plimsoll/plimsoll.h"
+    grep -q "PL_VERSION  *\"$version\"" "$ROOT/include/plimsoll/plimsoll.h"
     grep -q "^version = \"$version\"" "$ROOT/python/pyproject.toml"
     grep -q "^__version__ = \"$version\"" "$ROOT/python/plimsoll/__init__.py"
 }

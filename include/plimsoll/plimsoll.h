@@ -357,8 +357,8 @@ typedef enum pl_counter {
     PL_TENSOR, /* tensor cores in use */
 } pl_counter;
 
-const char *
-pl_counter_name(pl_counter counter); /* "smact", ... as in the JSON; NULL past the end */
+/* "smact", ... as in the JSON; NULL past the end. */
+const char *pl_counter_name(pl_counter counter);
 
 /* Which of paper 3's bins are meant: they differ by family. */
 typedef enum pl_family {
