@@ -1,7 +1,7 @@
 #!/bin/sh
-# The Python package: python/tests/*.py on this build's library, and `pip install ./python` into a fresh
-# environment. PLIMSOLL_TEST_PYTHON names the Python (./test makes one with PyTorch; default python3); what needs
-# PyTorch is skipped where that has none, and fails where CI=true. Nothing is installed but into a temporary folder.
+# The Python package: python/tests/*.py on this build's library; how it is installed is tests/test_wheel.sh's. PLIMSOLL_TEST_PYTHON
+# names the Python (./test makes one with PyTorch; default python3); what needs PyTorch is skipped where that has none, and
+# fails where CI=true.
 . "$ROOT/tests/case.sh"
 python=${PLIMSOLL_TEST_PYTHON:-python3}
 command -v "$python" >/dev/null || { echo "SKIP python: no $python"; exit 0; }
@@ -23,29 +23,6 @@ run_tests() {
     (cd "$work" && LD_PRELOAD=$preload exec "$python" "$ROOT/python/tests/run.py" "$@") || cases_failed=1
 }
 
-pip_installs_it() {
-    [ -z "$sanitized" ] || skip "pip_installs_it: on the ordinary build alone"
-    "$python" -m venv venv >venv.log 2>&1 || skip "pip_installs_it: no venv in $python"
-    cp -r "$ROOT/python" sources # the repository stays clean
-    code=0
-    PYTHONPATH='' venv/bin/python -m pip install --disable-pip-version-check --quiet ./sources >pip.log 2>&1 || code=$?
-    if [ "$code" -ne 0 ]; then
-        # Hatchling comes from the index.
-        grep -qiE 'hatchling|connection|network|resolve|timed out' pip.log && skip "pip_installs_it: offline"
-        cat pip.log
-        false
-    fi
-    unset PYTHONPATH PLIMSOLL_LIBRARY # the wheel has the library in it
-    venv/bin/python -c 'import plimsoll; print(plimsoll.library_path())' >path
-    says path 'venv/lib.*/plimsoll/libplimsoll.so'
-    venv/bin/python -c 'import plimsoll, sys; print(plimsoll.estimate(sys.argv[1]).peak_bytes)' "$ROOT/examples/resnet18.pt2" >peak
-    "$PLIMSOLL" estimate "$ROOT/examples/resnet18.pt2" --json >out
-    is "$(cat peak)" "$(value memory.peak_bytes <out)"
-    ls venv/lib/python3*/site-packages/plimsoll/py.typed
-    gives 4 venv/bin/python -m plimsoll "$ROOT/examples/train.py"
-    says err 'PyTorch'
-}
-
 run_tests test_library test_report test_jobs
 if [ -n "$sanitized" ]; then
     echo "SKIP python with PyTorch: on the ordinary build alone"
@@ -60,5 +37,4 @@ else
     fi
     run_tests test_script.Scripts.test_without_torch test_script.Scripts.test_usage
 fi
-try pip_installs_it
 done_testing
