@@ -57,8 +57,9 @@ const char *simulating_names(void) {
 static void print_parallel(const pl_job *job) {
     if (job->parallel == PL_DDP) printf(", one rank of %d (ddp)", job->world);
     if (job->parallel == PL_FSDP2)
-        printf(", one rank of %d (fsdp2, stage %d%s)", job->world, job->stage,
-               job->parallel_mixed ? ", mixed precision" : "");
+        printf(", one rank of %d (fsdp2, stage %d%s%s)", job->world, job->stage,
+               job->parallel_mixed ? ", mixed precision" : "",
+               job->load == PL_LOAD_FULL ? ", loaded whole" : "");
 }
 
 void print_model(const pl_model *model, const pl_report *report, const pl_job *job) {
@@ -107,8 +108,11 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
 /* Where the most is allocated; what is reserved, and so the peak, can be higher later on. */
 static void print_where(const pl_report *report) {
     if (report->peak_phase < 0) return;
-    printf("  most is allocated in step %d, %s", report->peak_step + 1,
-           pl_phase_name(report->peak_phase));
+    if (report->peak_phase == PL_PHASE_LOAD)
+        fputs("  most is allocated before the first step, load", stdout);
+    else
+        printf("  most is allocated in step %d, %s", report->peak_step + 1,
+               pl_phase_name(report->peak_phase));
     if (report->peak_operator && report->peak_operator[0]) {
         fputs(", ", stdout);
         text_clean(stdout, report->peak_operator);
@@ -169,6 +173,9 @@ void print_peak(const pl_report *report) {
     if (!has_breakdown(report)) printf(", as estimator %s has it", report->estimator);
     putchar('\n');
     print_where(report);
+    if (report->steps_peak_bytes >= 0 && report->steps_peak_bytes < report->peak_bytes)
+        printf("  loading is the peak: the steps by themselves take %s\n",
+               text_bytes(report->steps_peak_bytes).text);
     if (has_breakdown(report)) print_breakdown(report);
     print_parts(report);
 }

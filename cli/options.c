@@ -125,6 +125,10 @@ const char *target_name(size_t index) {
     return index < sizeof names / sizeof *names ? names[index] : NULL;
 }
 
+const char *load_name(size_t index) {
+    return pl_load_name(index + 1);
+}
+
 const char *sharing_name(size_t index) {
     return pl_sharing_name((pl_sharing)index);
 }
@@ -166,6 +170,10 @@ const option_row option_table[] = {
      "PYTORCH_CUDA_ALLOC_CONF of the job"},
     {MODEL, "parallel", 0, "KIND:N", OPTION_PARALLEL, 0, NULL, NULL,
      "one rank of N: ddp:N, or fsdp2:N[:STAGE[:mp]] with stage 2 or 3, mp for bf16 parameters"},
+    {MODEL, "load", 0, "HOW", OPTION_LOAD, PLACE(job.load), load_name,
+     "sharded with fsdp2, else full",
+     "how the model comes to the card: full, whole; sharded, with fsdp2 alone: from the CPU or the "
+     "meta device, a block at a time"},
     {(MODEL & ~IN(COLLOCATE)) | IN(EVALUATE) | IN(TRAIN), "gpu", 'g', "G", OPTION_GPU,
      PLACE(job.gpu), gpu_name, "h200", "the card; plimsoll gpus lists them"},
     {IN(COLLOCATE), "gpu", 'g', "G", OPTION_GPU, PLACE(job.gpu), gpu_name,
@@ -660,6 +668,8 @@ static int set_value(request *out, const option_row *row, const char *value) {
         return name && pl_precision_parse(name, &AT(pl_precision)) ? 0 : unknown_value(row, value);
     case OPTION_LOSS:
         return name && pl_loss_parse(name, &AT(pl_loss)) ? 0 : unknown_value(row, value);
+    case OPTION_LOAD:
+        return name && pl_load_parse(name, &AT(pl_load)) ? 0 : unknown_value(row, value);
     case OPTION_PARALLEL: return set_parallel(value, &out->job);
     }
     return complain(PL_USAGE, "--%s cannot be set", row->name);

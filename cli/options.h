@@ -90,6 +90,7 @@ typedef enum option_type {
     OPTION_GPU,       /* const char *: one of names, or another way to write one */
     OPTION_PRECISION, /* pl_precision: one of names */
     OPTION_LOSS,      /* pl_loss: one of names */
+    OPTION_LOAD,      /* pl_load: one of names */
     OPTION_SPLIT,     /* pl_split: one of names */
     OPTION_SHARING,   /* pl_sharing: one of names */
     OPTION_PARALLEL,  /* the job's parallel fields */
@@ -127,6 +128,7 @@ const char *split_name(size_t index);         /* index: a pl_split */
 const char *trained_split_name(size_t index); /* those that --hold-out can be chosen by */
 const char *target_name(size_t index);
 const char *sharing_name(size_t index); /* index: a pl_sharing */
+const char *load_name(size_t index);    /* ways to load a model, but auto */
 
 /* The default, for people: the table's, of --estimator the library's. NULL: none. */
 const char *option_standard(const option_row *row);

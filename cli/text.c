@@ -261,6 +261,7 @@ static const struct {
     {"gpu", "--gpu"},
     {"hold_out", "--hold-out"},
     {"host_speed", "--host-speed"},
+    {"load", "--load"},
     {"loss", "--loss"},
     {"optimizer", "--optimizer"},
     {"options", "--set"},

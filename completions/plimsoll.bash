@@ -38,6 +38,9 @@ _plimsoll() {
         return ;;
     *:--parallel)
         return ;;
+    *:--load)
+        mapfile -t COMPREPLY < <(compgen -W "full sharded" -- "$word")
+        return ;;
     estimate:--gpu|estimate:-g|explain:--gpu|explain:-g|check:--gpu|check:-g|fit:--gpu|fit:-g|evaluate:--gpu|evaluate:-g|train:--gpu|train:-g)
         mapfile -t COMPREPLY < <(compgen -W "h200 h100-sxm h100-pcie h100-nvl b200 a100-40gb a100-80gb v100-16gb v100-32gb l40s l4 a10 a10g t4 a6000 rtx6000-ada rtx3060 rtx3060ti rtx3070 rtx3070ti rtx3080-10gb rtx3080-12gb rtx3080ti rtx3090 rtx3090ti rtx4060 rtx4060ti-8gb rtx4060ti-16gb rtx4070 rtx4070super rtx4070ti rtx4070tisuper rtx4080 rtx4080super rtx4090 rtx5060ti-16gb rtx5070 rtx5070ti rtx5080 rtx5090" -- "$word")
         return ;;
@@ -128,11 +131,11 @@ _plimsoll() {
         return ;;
     esac
     case ${COMP_WORDS[1]} in
-    estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --host-speed --copy-gbps --estimator --model --timeline --heatmap --max-memory --max-time --json --help --version" ;;
-    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --host-speed --copy-gbps --estimator --model --timeline --time --times --max-memory --max-time --json --help --version" ;;
-    check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --max-memory --max-time --json --help --version" ;;
-    fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --estimator --model --most --max-memory --max-time --json --help --version" ;;
-    collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --gpu --sharing --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;
+    estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --host-speed --copy-gbps --estimator --model --timeline --heatmap --max-memory --max-time --json --help --version" ;;
+    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --host-speed --copy-gbps --estimator --model --timeline --time --times --max-memory --max-time --json --help --version" ;;
+    check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --estimator --model --max-memory --max-time --json --help --version" ;;
+    fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --estimator --model --most --max-memory --max-time --json --help --version" ;;
+    collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --sharing --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;
     convert) options="--batch --seq --task --attention --train --out --max-memory --max-time --json --help --version" ;;
     evaluate) options="--gpu --estimator --model --graphs --described --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --max-memory --max-time --json --help --version" ;;
     train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --max-memory --max-time --json --help --version" ;;

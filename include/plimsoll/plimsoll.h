@@ -183,6 +183,13 @@ typedef enum pl_loss { PL_LOSS_AUTO, PL_LOSS_CE, PL_LOSS_MSE, PL_LOSS_OWN, PL_LO
 
 typedef enum pl_parallel_kind { PL_ALONE, PL_DDP, PL_FSDP2 } pl_parallel_kind;
 
+/* How a model comes to the card before the first step. */
+typedef enum pl_load {
+    PL_LOAD_AUTO,    /* sharded with fsdp2, else full */
+    PL_LOAD_FULL,    /* whole on the card; fsdp2 shards it there */
+    PL_LOAD_SHARDED, /* fsdp2: on the CPU or the meta device; a block at a time on the card */
+} pl_load;
+
 typedef struct pl_job {
     size_t size; /* of this struct, as the caller was compiled; pl_job_default sets it */
     const pl_limits *limits; /* default NULL: those that the model was opened with */
@@ -211,6 +218,7 @@ typedef struct pl_job {
     double host_speed;  /* default 1: the host's speed, that of the measured one being 1 */
     double copy_gbps;   /* default 20: copies of the batch to the card, GB/s, while the step
                            waits; INFINITY: ready when it begins (pinned, fetched ahead) */
+    pl_load load;       /* default: auto */
 } pl_job;
 
 void pl_job_default_sized(pl_job *job, size_t size);
@@ -225,10 +233,12 @@ pl_status pl_job_check(const pl_job *job, pl_error *err);
 const char *pl_optimizer_name(size_t index);
 const char *pl_precision_name(size_t index); /* index: a pl_precision */
 const char *pl_loss_name(size_t index);      /* index: a pl_loss */
+const char *pl_load_name(size_t index);      /* index: a pl_load */
 const char *pl_parallel_name(size_t index);  /* index: a pl_parallel_kind: "alone", "ddp", ... */
 /* false: no such name. */
 bool pl_precision_parse(const char *name, pl_precision *out);
 bool pl_loss_parse(const char *name, pl_loss *out);
+bool pl_load_parse(const char *name, pl_load *out);
 /* "ddp:8", "fsdp2:8", "fsdp2:8:2", "fsdp2:8:3:mp" */
 bool pl_parallel_parse(const char *text, pl_job *job);
 
@@ -431,6 +441,9 @@ typedef struct pl_report {
     size_t warning_count;
     size_t moment_count; /* pl_report_moment; 0 unless asked for */
     size_t alive_count;  /* pl_report_alive; 0 unless asked for */
+    /* What the process holds at the most until the first step begins, and what the steps would take
+     * without what loading left in the cache: below peak_bytes where loading is the peak. */
+    int64_t load_peak_bytes, steps_peak_bytes;
 } pl_report;
 
 /* Bytes of a kind at the peak instant; they add up to peak_bytes. PL_UNKNOWN: not known. */

@@ -101,7 +101,7 @@ static void read_within(reader *r, double *out, double least, double most, const
 
 static void read_parallel(reader *r, pl_job *job) {
     pl_json_text key;
-    const char *kind = "", *at = r->json.at;
+    const char *kind = "", *load = "full", *at = r->json.at; /* load: as the first were measured */
     if (pl_json_peek(&r->json) == 'n') {
         pl_json_null(&r->json);
         return;
@@ -115,6 +115,8 @@ static void read_parallel(reader *r, pl_job *job) {
             read_int(r, &job->world);
         else if (PL_JSON_IS(&key, "stage"))
             read_int(r, &job->stage);
+        else if (PL_JSON_IS(&key, "load"))
+            read_text(r, &load);
         else if (PL_JSON_IS(&key, "mp"))
             pl_json_bool(&r->json, &job->parallel_mixed);
         else
@@ -127,6 +129,8 @@ static void read_parallel(reader *r, pl_job *job) {
         job->parallel = PL_DDP;
     else
         pl_json_fail_at(&r->json, at, "a parallel kind of ddp or fsdp2");
+    if (!pl_load_parse(load, &job->load))
+        pl_json_fail_at(&r->json, at, "a load of auto, full or sharded");
 }
 
 /* What keeps jobs of a model together: its kind and name, or for one made up all that describes

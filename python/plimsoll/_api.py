@@ -268,6 +268,9 @@ def load(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", pr
                      % type(model).__name__, "model")
 
 
+_read = load  # estimate() has a setting of that name
+
+
 def _ask(loaded: Model, asked: Dict[str, Any]) -> Report:
     """What is not in a captured module already, to the library."""
     settings = dict(asked)
@@ -283,7 +286,8 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
              loss: Union[str, Callable[..., Any]] = "auto", checkpoint: bool = False, accumulate: int = 1,
              channels_last: bool = False, cudnn_benchmark: bool = False, alloc_conf: Optional[str] = None,
              parallel: Optional[str] = None, estimator: str = "hybrid", train: Optional[str] = None, targets: Any = None,
-             via: str = "auto", host_speed: Optional[float] = None, copy_gbps: Optional[float] = None, **reading: Any) -> Report:
+             via: str = "auto", host_speed: Optional[float] = None, copy_gbps: Optional[float] = None,
+             load: Optional[str] = None, **reading: Any) -> Report:
     """What training the model will take of a GPU. Needs no GPU, and runs nothing on one.
 
     model: a torch.nn.Module; or a path, or the bytes, of a file that the library reads; or a PretrainedConfig
@@ -301,6 +305,8 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     checkpoint: activation checkpointing of the repeated blocks. accumulate: backward passes per step.
     channels_last, cudnn_benchmark, alloc_conf (PYTORCH_CUDA_ALLOC_CONF): as PyTorch has them.
     parallel: "ddp:8", "fsdp2:8", "fsdp2:8:2", "fsdp2:8:3:mp": one rank of as many.
+    load: how the model comes to the card: "full", whole; "sharded", with fsdp2 alone, where it is the default: from
+        the CPU or the meta device, a block at a time.
     estimator: how the peak is found; estimators() lists them.
     train: which part is trained: "lora-r16", "head", ...; None: all that requires a gradient.
     via: of a module: "auto" tries torch.export and, where that refuses, traces one training step under fake
@@ -317,13 +323,13 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     asked = dict(optimizer=_optimizer_name(optimizer, traceable), precision=precision, gpu=gpu, batch=batch, seq=seq, loss=loss,
                  checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, cudnn_benchmark=cudnn_benchmark,
                  alloc_conf=alloc_conf, parallel=parallel, estimator=estimator, train=train, host_speed=host_speed,
-                 copy_gbps=copy_gbps)
+                 copy_gbps=copy_gbps, load=load)
     if callable(loss) and not _is_module(model):
         raise UsageError("a function can be the loss of a torch.nn.Module alone", "loss")
     if _is_module(model):
         asked["checkpoint"] = checkpoint or bool(getattr(model, "is_gradient_checkpointing", False))
         return _ask(_load_module(model, example_inputs, asked, optimizer, targets, via, False, reading), asked)
-    return load(model, **reading).estimate(**asked)
+    return _read(model, **reading).estimate(**asked)
 
 
 # ---- does it fit ----

@@ -71,7 +71,7 @@ class Job(ctypes.Structure):
                 ("cudnn_benchmark", c_bool), ("alloc_conf", c_char_p), ("parallel", c_int), ("world", c_int), ("stage", c_int),
                 ("parallel_mixed", c_bool), ("gpu", c_char_p), ("estimator", c_char_p), ("weights", c_void_p),
                 ("want_timeline", c_bool), ("want_alive", c_bool), ("want_times", c_bool), ("host_speed", c_double),
-                ("copy_gbps", c_double)]
+                ("copy_gbps", c_double), ("load", c_int)]
 
 
 class EstimatorInfo(ctypes.Structure):
@@ -124,7 +124,7 @@ class ReportStruct(ctypes.Structure):
                 ("out_of_memory", c_bool), ("retries", c_int64), ("batch", c_int64), ("seq", c_int64), ("events", c_int64),
                 ("elapsed_us", c_int64), ("unknown_operators", POINTER(c_char_p)), ("unknown_count", c_size_t),
                 ("warnings", POINTER(c_char_p)), ("warning_count", c_size_t), ("moment_count", c_size_t),
-                ("alive_count", c_size_t)]
+                ("alive_count", c_size_t), ("load_peak_bytes", c_int64), ("steps_peak_bytes", c_int64)]
 
 
 class FitStruct(ctypes.Structure):
@@ -165,6 +165,7 @@ FUNCTIONS = {
     "pl_precision_name": (c_char_p, [c_size_t]),
     "pl_precision_parse": (c_bool, [c_char_p, POINTER(c_int)]),
     "pl_loss_parse": (c_bool, [c_char_p, POINTER(c_int)]),
+    "pl_load_parse": (c_bool, [c_char_p, POINTER(c_int)]),
     "pl_parallel_parse": (c_bool, [c_char_p, POINTER(Job)]),
     "pl_estimator_at": (POINTER(EstimatorInfo), [c_size_t]),
     "pl_gpu_at": (POINTER(GpuStruct), [c_size_t]),

@@ -20,7 +20,7 @@ TRACED = ("batch", "seq", "precision", "optimizer", "loss", "checkpoint", "accum
 DEFAULTS: Dict[str, Any] = dict(
     optimizer="adamw", precision=None, gpu="h200", batch=None, seq=None, loss="auto", checkpoint=False, accumulate=1,
     channels_last=False, cudnn_benchmark=False, alloc_conf=None, parallel=None, estimator="hybrid", train=None,
-    host_speed=None, copy_gbps=None)
+    host_speed=None, copy_gbps=None, load=None)
 
 
 class Symbol(NamedTuple):
@@ -121,6 +121,7 @@ class _Job:
             setattr(self.job, name, _flag(settings.get(name), name))
         self._parse("precision", settings, lib.pl_precision_parse, lambda: _names(lib.pl_precision_name))
         self._parse("loss", settings, lib.pl_loss_parse, lambda: "auto, ce, mse, own, none")
+        self._parse("load", settings, lib.pl_load_parse, lambda: "auto, full, sharded")
         parallel = settings.get("parallel")
         if parallel is not None and not lib.pl_parallel_parse(_text(parallel, "parallel"), ctypes.byref(self.job)):
             raise UsageError("%s is neither ddp:N nor fsdp2:N[:STAGE[:mp]]" % _shown(parallel), "parallel")

@@ -139,6 +139,8 @@ class Report:
     coverage: Optional[float]
     allocated_bytes: Optional[int]  #: peak of torch.cuda.max_memory_allocated
     reserved_bytes: Optional[int]  #: peak of torch.cuda.max_memory_reserved
+    load_peak_bytes: Optional[int]  #: what the process holds at the most before the first step
+    steps_peak_bytes: Optional[int]  #: what the steps take by themselves: below peak_bytes where loading is the peak
     overhead_bytes: Optional[int]  #: outside the allocator: context, kernels, library handles
     breakdown: Dict[str, Optional[int]]
     peak_phase: Optional[str]
@@ -191,6 +193,7 @@ class Report:
         self.peak_bytes, self.low_bytes, self.high_bytes = r.peak_bytes, known(r.low_bytes), known(r.high_bytes)
         self.coverage = real(r.coverage)
         self.allocated_bytes, self.reserved_bytes = known(r.allocated_bytes), known(r.reserved_bytes)
+        self.load_peak_bytes, self.steps_peak_bytes = known(r.load_peak_bytes), known(r.steps_peak_bytes)
         self.overhead_bytes = known(r.overhead_bytes)
         self.breakdown = {kind: known(lib.pl_report_bytes(pointer, i)) for i, kind in enumerate(KINDS)}
         self.peak_phase = PHASES[r.peak_phase] if 0 <= r.peak_phase < len(PHASES) else None
@@ -393,12 +396,15 @@ class Report:
         if not self.has_breakdown:
             out[-1] += ", as estimator %s has it" % self.estimator
         if self.peak_phase is not None and self.peak_step is not None:
-            where = "  most is allocated in step %d, %s" % (self.peak_step + 1, self.peak_phase)
+            when = "before the first step" if self.peak_phase == "load" else "in step %d" % (self.peak_step + 1)
+            where = "  most is allocated %s, %s" % (when, self.peak_phase)
             if self.peak_operator:
                 where += ", " + _words.clean(self.peak_operator)
             if self.peak_module:
                 where += " of " + _words.clean(self.peak_module)
             out.append(where)
+        if self.peak_bytes is not None and (self.steps_peak_bytes or self.peak_bytes) < self.peak_bytes:
+            out.append("  loading is the peak: the steps by themselves take %s" % _words.size(self.steps_peak_bytes))
         if self.has_breakdown:
             out.append("")
             counts = {kind: count or 0 for kind, count in self.breakdown.items()}

@@ -108,6 +108,36 @@ static bool play(player *p, size_t i, bool *failed) {
     return true;
 }
 
+/* The first event of the steps. */
+static size_t load_end(const pl_tape *tape) {
+    for (size_t i = 0; i < tape->mark_count; i++)
+        if (tape->marks[i].phase != PL_PHASE_LOAD) return tape->marks[i].event;
+    return tape->event_count;
+}
+
+/* The most that the steps reserve where the cache is emptied before them: what loading left there
+ * is not theirs. PL_UNKNOWN: the budget is out, or the card. */
+static int64_t steps_alone(const pl_tape *tape, const pl_graph *graph,
+                           const pl_allocator_settings *settings) {
+    player p = {.tape = tape, .graph = graph, .allocator = pl_allocator_new(settings)};
+    pl_arena *scratch = pl_arena_new(settings->budget);
+    p.blocks = scratch ? pl_arena_array(scratch, tape->block_count + 1, sizeof *p.blocks) : NULL;
+    bool failed = !p.allocator || !p.blocks;
+    size_t begin = load_end(tape);
+    int64_t most = 0;
+    for (size_t i = 0; i < tape->event_count && !failed; i++) {
+        bool ignored;
+        failed = i % POLLED == 0 && !pl_budget_poll(settings->budget);
+        if (i == begin) pl_allocator_empty_cache(p.allocator);
+        failed = failed || !play(&p, i, &ignored);
+        int64_t reserved = pl_allocator_stats_of(p.allocator)->reserved;
+        if (i >= begin && reserved > most) most = reserved;
+    }
+    pl_arena_free(&scratch);
+    pl_allocator_close(&p.allocator);
+    return failed ? PL_UNKNOWN : most;
+}
+
 pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *graph,
                       const pl_allocator_settings *settings, bool want_timeline, pl_arena *arena,
                       pl_error *err) {
@@ -122,8 +152,10 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
     }
     const pl_allocator_stats *stats = failed ? NULL : pl_allocator_stats_of(p.allocator);
     int64_t peak = -1;
+    size_t begin = load_end(tape);
     for (size_t i = 0; i < tape->event_count && !failed; i++) {
         if (i % POLLED == 0 && !pl_budget_poll(settings->budget)) failed = true;
+        if (i == begin && !failed) out->load_reserved = stats->peak_reserved;
         bool went = !failed && play(&p, i, &failed);
         if (stats->allocated > peak) {
             peak = stats->allocated;
@@ -144,10 +176,14 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
         out->peak_allocated = stats->peak_allocated;
         out->peak_reserved = stats->peak_reserved;
         out->retries = stats->retries;
+        if (begin >= tape->event_count) out->load_reserved = stats->peak_reserved;
         out->fragmentation = stats->peak_reserved - (peak > 0 ? peak : 0);
     }
     pl_arena_free(&scratch);
     pl_allocator_close(&p.allocator);
     if (failed) return pl_budget_fail(err, settings->budget, graph->name);
+    bool loading = !out->out_of_memory &&
+                   (out->peak_event < begin || out->load_reserved == out->peak_reserved);
+    out->steps_reserved = loading ? steps_alone(tape, graph, settings) : out->peak_reserved;
     return PL_OK;
 }

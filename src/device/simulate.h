@@ -19,7 +19,10 @@ typedef struct pl_simulation {
     size_t peak_event;
     int64_t kinds[PL_FRAGMENTATION]; /* allocated bytes by pl_kind */
     int64_t fragmentation;           /* peak_reserved less those */
-    pl_instant *timeline;            /* [timeline_count], one per event; NULL unless wanted */
+    int64_t load_reserved;           /* peak_reserved before the first step */
+    int64_t steps_reserved; /* peak_reserved of the steps, had the cache been emptied before them;
+                               looked for where loading allocated or reserved the most */
+    pl_instant *timeline;   /* [timeline_count], one per event; NULL unless wanted */
     size_t timeline_count;
 } pl_simulation;
 

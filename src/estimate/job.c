@@ -33,6 +33,7 @@ void pl_job_default_sized(pl_job *job, size_t size) {
 static const char *const precisions[] = {"as-exported", "fp32",     "tf32",    "bf16",
                                          "fp16",        "amp-bf16", "amp-fp16"};
 static const char *const losses[] = {"auto", "ce", "mse", "own", "none"};
+static const char *const loads[] = {"auto", "full", "sharded"};
 
 static const char *const tasks[] = {"causal", "masked", "seq2seq", "classify", "tokens", "base"};
 static const char *const attentions[] = {"sdpa", "eager", "flash2"};
@@ -69,6 +70,16 @@ const char *pl_loss_name(size_t index) {
 const char *pl_parallel_name(size_t index) {
     static const char *const names[] = {"alone", "ddp", "fsdp2"};
     return index < sizeof names / sizeof *names ? names[index] : NULL;
+}
+
+const char *pl_load_name(size_t index) {
+    return index < sizeof loads / sizeof *loads ? loads[index] : NULL;
+}
+
+bool pl_load_parse(const char *name, pl_load *out) {
+    int at = place_of(name, loads, sizeof loads / sizeof *loads);
+    if (at >= 0) *out = (pl_load)at;
+    return at >= 0;
 }
 
 bool pl_loss_parse(const char *name, pl_loss *out) {
@@ -178,6 +189,11 @@ pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
         status = check_range("parallel", (int64_t)job->parallel, PL_ALONE, PL_FSDP2, err);
     if (status == PL_OK) status = check_range("world", job->world, 1, MOST_WORLD, err);
     if (status == PL_OK) status = check_range("stage", job->stage, 2, 3, err);
+    if (status == PL_OK)
+        status = check_range("load", (int64_t)job->load, PL_LOAD_AUTO, PL_LOAD_SHARDED, err);
+    if (status == PL_OK && job->load == PL_LOAD_SHARDED && job->parallel != PL_FSDP2)
+        status = pl_fail(err, PL_USAGE, "load", -1,
+                         "only fsdp2 loads a model in shards; other jobs have it whole");
     if (status == PL_OK)
         status = check_name("gpu", gpu, gpu && pl_gpu_find(gpu), "card", " in the catalogue", err);
     if (status == PL_OK)

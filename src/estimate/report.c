@@ -47,7 +47,9 @@ pl_report *pl_report_new(const pl_limits *limits, size_t held) {
                                .retries = PL_UNKNOWN,
                                .events = PL_UNKNOWN,
                                .batch = PL_UNKNOWN,
-                               .seq = PL_UNKNOWN};
+                               .seq = PL_UNKNOWN,
+                               .load_peak_bytes = PL_UNKNOWN,
+                               .steps_peak_bytes = PL_UNKNOWN};
     for (int kind = 0; kind < PL_KINDS; kind++) full->breakdown[kind] = PL_UNKNOWN;
     for (int phase = 0; phase < PL_PHASES; phase++) full->flops[phase] = NAN;
     for (int c = 0; c < PL_COUNTERS; c++) full->counters[c] = unknown;
@@ -194,6 +196,8 @@ static void put_memory(pl_json_writer *w, const pl_report *report) {
     pl_json_put_count(w, "allocated_bytes", report->allocated_bytes);
     pl_json_put_count(w, "reserved_bytes", report->reserved_bytes);
     pl_json_put_count(w, "overhead_bytes", report->overhead_bytes);
+    pl_json_put_count(w, "load_peak_bytes", report->load_peak_bytes);
+    pl_json_put_count(w, "steps_peak_bytes", report->steps_peak_bytes);
     pl_json_put_string(w, "peak_phase", pl_phase_name(report->peak_phase));
     pl_json_put_count(w, "peak_step", report->peak_step);
     pl_json_put_string(w, "peak_operator", report->peak_operator);

@@ -155,6 +155,8 @@ bool pl_simulated_report(pl_report *report, pl_walk *walk, const pl_subject *sub
     report->reserved_bytes = s->peak_reserved;
     report->overhead_bytes = overhead;
     report->peak_bytes = s->peak_reserved + overhead;
+    report->load_peak_bytes = s->load_reserved + overhead;
+    report->steps_peak_bytes = s->steps_reserved >= 0 ? s->steps_reserved + overhead : PL_UNKNOWN;
     report->retries = s->retries;
     report->out_of_memory = s->out_of_memory;
     report->events = (int64_t)tape->event_count;

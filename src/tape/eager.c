@@ -31,7 +31,7 @@ static void push_event(pl_eager *e, int32_t event) {
 }
 
 int32_t pl_block_new(pl_eager *e, int64_t bytes) {
-    if (bytes <= 0 || e->failed) return 0;
+    if (bytes <= 0 || e->failed || e->off_card) return 0;
     pl_tape *tape = e->tape;
     if (tape->block_count == 0) tape->block_count = 1; /* block 0 is not used */
     if (tape->block_count >= INT32_MAX) {
@@ -81,7 +81,7 @@ void pl_scratch(pl_eager *e, int64_t bytes) {
 }
 
 void pl_cache_emptied(pl_eager *e) {
-    push_event(e, 0);
+    if (!e->off_card) push_event(e, 0);
 }
 
 void pl_mark(pl_eager *e, pl_phase phase) {

@@ -120,6 +120,7 @@ struct pl_eager {
     int32_t node;     /* of the graph, being run */
     const char *what; /* operator or function being run */
     uint8_t kind;     /* pl_kind of the allocations being made */
+    bool off_card; /* what is made lies on the CPU or the meta device: nothing goes to the tape */
     bool grad_enabled;
     bool retyped;     /* autocast, or weights of another type than the graph's */
     bool in_backward; /* on autograd's thread: its own cuBLAS workspace */

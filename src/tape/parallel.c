@@ -14,6 +14,14 @@
  * forward, stage 2 after backward. After a group's backward its gradients are copied into a flat
  * buffer, which lives until the next group's, and reduced to a shard.
  *
+ * FSDP2 loads a model in shards (PL_LOAD_SHARDED): the model is on the CPU, and fully_shard moves the
+ * parameters of what it wraps to the card (_fsdp_init.py: _move_states_to_device), makes this rank's
+ * shards and lets the whole ones go: a block at a time, the root last. 4-bit weights are quantised as
+ * they are moved. From the meta device (to_empty of the shards, then a checkpoint's parameters one at
+ * a time: set_model_state_dict with broadcast_from_rank0, _state_dict_utils.py; so do accelerate and
+ * torchtune), or where each rank reads its own shards (DCP, torchtitan), less is there at a time.
+ * PL_LOAD_FULL: the model was moved to the card whole, and is sharded there.
+ *
  * Left out: hybrid sharding, CPU offload, gradient_as_bucket_view, NCCL's own buffers. */
 #include "tape/parallel.h"
 
@@ -21,6 +29,8 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "graph/finetune.h"
+#include "tape/quantized.h"
 
 enum { DEFAULT_STREAM, GATHER_STREAM, REDUCE_STREAM };
 enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 };
@@ -56,12 +66,19 @@ static pl_dtype gathered_dtype(const pl_ranks *p, pl_dtype original) {
                                                                           : original;
 }
 
-/* Bytes of a group's parameters or gradients, padded to shards, in a type (UNKNOWN: as the
- * parameters are). */
-static int64_t group_bytes(const pl_trainer *t, const group *g, pl_dtype dtype, bool one_shard) {
+static bool has_gradient(const pl_trainer *t, int32_t param) {
+    int32_t at = t->e.env[param]->leaf;
+    return at >= 0 && t->e.leaves[at].grad;
+}
+
+/* Bytes of a group's parameters, or of those alone that have a gradient, padded to shards, in a type
+ * (UNKNOWN: as the parameters are). */
+static int64_t group_bytes(const pl_trainer *t, const group *g, pl_dtype dtype, bool gradients,
+                           bool one_shard) {
     int64_t bytes = 0;
     for (int32_t i = 0; i < g->count; i++) {
         const pl_value *value = t->e.env[g->params[i]];
+        if (gradients && !has_gradient(t, g->params[i])) continue;
         int64_t n = pl_times(shard_elements(value, t->job->world), one_shard ? 1 : t->job->world);
         n = pl_times(n, pl_dtype_size(dtype != PL_DT_UNKNOWN ? dtype : (pl_dtype)value->dtype));
         if (!pl_add_i64(bytes, n, &bytes)) bytes = INT64_MAX;
@@ -90,7 +107,7 @@ static void release(pl_eager *e, int32_t *block) {
 
 static void fetch(pl_trainer *t, group *g) {
     if (!g->unsharded && !g->fetched)
-        g->fetched = take(&t->e, group_bytes(t, g, PL_DT_UNKNOWN, false), PL_WORKSPACE,
+        g->fetched = take(&t->e, group_bytes(t, g, PL_DT_UNKNOWN, false, false), PL_WORKSPACE,
                           GATHER_STREAM, "all_gather");
 }
 
@@ -128,27 +145,26 @@ static void reduce(pl_trainer *t, group *g) {
     if (g->done) return;
     g->done = true;
     reshard(t, g);
+    pl_dtype kept =
+        e->leaf_count && e->leaves[0].shard ? (pl_dtype)e->leaves[0].shard->dtype : PL_DT_F32;
+    int64_t all = group_bytes(t, g, p->reduce_dtype, true, false),
+            own = group_bytes(t, g, p->reduce_dtype, true, true),
+            own_kept = group_bytes(t, g, kept, true, true);
+    if (all == 0) return;
     release(e, &p->last_reduce);
-    p->last_reduce = take(e, group_bytes(t, g, p->reduce_dtype, false), PL_WORKSPACE,
-                          DEFAULT_STREAM, "reduce_scatter");
-    bool any = false;
+    p->last_reduce = take(e, all, PL_WORKSPACE, DEFAULT_STREAM, "reduce_scatter");
     for (int32_t i = 0; i < g->count; i++) {
         int32_t at = e->env[g->params[i]]->leaf;
         pl_leaf *leaf = at >= 0 ? &e->leaves[at] : NULL;
         if (!leaf || !leaf->grad) continue;
         pl_drop(e, leaf->grad);
         leaf->grad = NULL;
-        leaf->reduced = any = true;
+        leaf->reduced = true;
     }
-    if (!any) return;
-    int32_t shard = take(e, group_bytes(t, g, p->reduce_dtype, true), PL_GRADIENTS, REDUCE_STREAM,
-                         "reduced gradients");
-    pl_dtype kept =
-        e->leaf_count && e->leaves[0].shard ? (pl_dtype)e->leaves[0].shard->dtype : PL_DT_F32;
+    int32_t shard = take(e, own, PL_GRADIENTS, REDUCE_STREAM, "reduced gradients");
     if (p->reduce_dtype != PL_DT_UNKNOWN &&
         p->reduce_dtype != kept) { /* cast to the parameter's own type */
-        int32_t cast = take(e, group_bytes(t, g, kept, true), PL_GRADIENTS, REDUCE_STREAM,
-                            "reduced gradients");
+        int32_t cast = take(e, own_kept, PL_GRADIENTS, REDUCE_STREAM, "reduced gradients");
         pl_block_gone(e, shard);
         shard = cast;
     }
@@ -366,10 +382,38 @@ static void wrap_ddp(pl_trainer *t) {
         take(e, trained, PL_GRADIENTS, DEFAULT_STREAM, "DDP bucket");
 }
 
+bool pl_parallel_loads_shards(const pl_trainer *t) {
+    return t->job->parallel == PL_FSDP2 && t->job->load != PL_LOAD_FULL;
+}
+
+/* A tensor placed off the card is moved there; its storage is its own. */
+static void move(pl_trainer *t, int32_t id) {
+    pl_eager *e = &t->e;
+    const pl_tensor *tensor = &e->graph->tensors[id];
+    pl_value *value = e->env[id];
+    if (!value || value->storage->block) return;
+    e->what = tensor->path ? tensor->path : tensor->name;
+    if (pl_is_packed(tensor))
+        value->storage->block = pl_quantized_new(e, tensor)->storage->block;
+    else
+        value->storage->block = pl_block_new(e, pl_value_bytes(value));
+    if (value->storage->block) e->tape->blocks[value->storage->block].tensor = id;
+}
+
+/* Buffers are not sharded. */
+static void move_buffers(pl_trainer *t) {
+    const pl_graph *g = t->e.graph;
+    for (int32_t i = 0; i < g->tensor_count; i++)
+        if (g->tensors[i].role == PL_ROLE_BUFFER || g->tensors[i].role == PL_ROLE_CONSTANT)
+            move(t, i);
+}
+
 /* fully_shard(block) for each, then for the model: shards are made, the whole parameters go. */
 static void wrap_fsdp(pl_trainer *t) {
     pl_eager *e = &t->e;
     pl_ranks *p = t->parallel;
+    bool off_card = pl_parallel_loads_shards(t);
+    if (off_card) e->nested_codes = false; /* taken as they are moved */
     for (int32_t i = 0; i < e->leaf_count;
          i++) { /* a value of no bytes: the blocks are made below */
         const pl_value *whole = e->leaves[i].value;
@@ -381,6 +425,8 @@ static void wrap_fsdp(pl_trainer *t) {
     }
     for (int32_t k = 0; k < p->group_count; k++) {
         group *g = &p->groups[k];
+        for (int32_t i = 0; i < g->count && off_card; i++) move(t, g->params[i]);
+        if (off_card && k + 1 == p->group_count) move_buffers(t);
         for (int32_t i = 0; i < g->count; i++) {
             const pl_value *value = e->env[g->params[i]];
             int64_t bytes =

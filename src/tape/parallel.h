@@ -7,7 +7,9 @@
 /* Sets train->parallel where the job asks for it; false: out of memory. The calls below need it
  * set. */
 bool pl_parallel_prepare(pl_trainer *train);
-/* The model, placed on the device, is wrapped. */
+/* Whether the model is placed off the card, and comes there in shards when it is wrapped. */
+bool pl_parallel_loads_shards(const pl_trainer *train);
+/* The model, placed, is wrapped. */
 void pl_parallel_wrap(pl_trainer *train);
 void pl_parallel_before_step(pl_trainer *train, int step);
 void pl_parallel_zero_grad(pl_trainer *train);

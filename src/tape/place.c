@@ -376,5 +376,5 @@ static void flatten_recurrent(pl_trainer *t) {
 void pl_place_model(pl_trainer *t) {
     move_model(t);
     if (t->job->channels_last) turn_model(t);
-    flatten_recurrent(t);
+    if (t->job->parallel != PL_FSDP2) flatten_recurrent(t); /* shards are tensors of their own */
 }

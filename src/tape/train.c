@@ -515,7 +515,9 @@ static void run(pl_trainer *t) {
     e->node = -1;
     e->step_arena = e->tape->arena;
     pl_mark(e, PL_PHASE_LOAD);
+    e->off_card = t->parallel && pl_parallel_loads_shards(t);
     pl_place_model(t);
+    e->off_card = false;
     if (t->parallel) pl_parallel_wrap(t);
     e->retyped = t->autocast != 0;
     for (int32_t i = 0; i < e->graph->tensor_count; i++)
