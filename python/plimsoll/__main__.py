@@ -11,18 +11,18 @@ import argparse
 import contextlib
 import json
 import os
-import runpy
 import sys
 import traceback
 from typing import Any, List, Optional, Tuple
 
 from . import Error, Gpu, InputError, MissingError, Model, Report, UsageError, __version__
 from ._api import _check
+from ._launch import Launch, parse
 from ._model import DEFAULTS
 from ._scratch import Scratch
 
 OPTIONS = argparse.ArgumentParser(
-    prog="python -m plimsoll", usage="python -m plimsoll [OPTIONS] SCRIPT [ARGS...]",
+    prog="python -m plimsoll", usage="python -m plimsoll [OPTIONS] [torchrun ... | accelerate launch ...] SCRIPT [ARGS...]",
     description="Runs a training script up to its first optimizer step under fake tensors, with no GPU, and prints what "
                 "the job will take of one. SCRIPT and ARGS are as Python takes them; options come before.",
     epilog="The plimsoll command answers all else: files, configurations, the largest batch.")
@@ -33,9 +33,13 @@ OPTIONS.add_argument("-t", "--timeline", metavar="FILE", help="write the memory 
 OPTIONS.add_argument("--steps", type=int, metavar="N", help="optimizer steps the script is run for (default: 2, or as many as it "
                      "makes; a peak is often in the second)")
 OPTIONS.add_argument("--alloc-conf", metavar="S", help="PYTORCH_CUDA_ALLOC_CONF of the job (default: this environment's)")
+OPTIONS.add_argument("--world", type=int, metavar="N", help="ranks of a script of several processes (default: as torchrun's or accelerate's "
+                     "arguments or the script say)")
+OPTIONS.add_argument("--rank", type=int, metavar="R", help="which of them is run, from 0 (default: 0)")
 OPTIONS.add_argument("-j", "--json", action="store_true", help="print one JSON object instead of text")
 OPTIONS.add_argument("-V", "--version", action="version", version="plimsoll " + __version__)
-OPTIONS.add_argument("script", metavar="SCRIPT", help="the training script")
+OPTIONS.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module, as python -m has it")
+OPTIONS.add_argument("script", metavar="SCRIPT", help="the training script; or torchrun, or accelerate launch, with their arguments and the script")
 OPTIONS.add_argument("args", metavar="ARGS", nargs=argparse.REMAINDER, help="its arguments")
 
 
@@ -55,26 +59,28 @@ def _place(problem: BaseException, script: str) -> str:
     return "%s, line %s" % (os.path.basename(script), frames[-1].lineno) if frames else os.path.basename(script)
 
 
-def record(script: str, args: List[str], steps: Optional[int], gpu: Gpu) -> Tuple[bytes, List[str]]:
+def record(launch: Launch, steps: Optional[int], gpu: Gpu) -> Tuple[bytes, List[str]]:
     """The trace of a script's first optimizer steps on that card, and what to know of it."""
-    if not os.path.isfile(script):
+    script = launch.script
+    if not launch.module and not os.path.isfile(script):
         raise InputError("no such file", script)
     capture = _capture()
     name = os.path.basename(script)
     recorder = capture.Recorder(capability=gpu.compute_capability, memory=gpu.capacity_bytes, device_name=gpu.title,
                                 name=os.path.splitext(name)[0], **({} if steps is None else {"steps": steps}))
+    from ._ranks import Ranks
     from ._saves import Saves
     scratch = Scratch([os.path.dirname(os.path.abspath(script)), os.getcwd()])
     argv, path = sys.argv, list(sys.path)
-    sys.argv = [script] + args
-    sys.path[0:1] = [os.path.dirname(os.path.abspath(script))]
+    os.environ.update(launch.environment())
     raised: Optional[BaseException] = None
     try:
         # What the script prints is talk, and goes where talk goes.
         with contextlib.redirect_stdout(sys.stderr), scratch, recorder:
             Saves(scratch).install()
+            Ranks(launch, recorder.recording.warn).install(recorder)
             try:
-                runpy.run_path(script, run_name="__main__")
+                launch.run()
             except capture.StepDone:
                 pass
             except (KeyboardInterrupt, Error):
@@ -105,11 +111,12 @@ def record(script: str, args: List[str], steps: Optional[int], gpu: Gpu) -> Tupl
         raise InputError(str(problem), name) from problem
 
 
-def estimate_script(script: str, args: List[str], gpu: str = "h200", estimator: str = "hybrid", steps: Optional[int] = None,
+def estimate_script(launch: Launch, gpu: str = "h200", estimator: str = "hybrid", steps: Optional[int] = None,
                     alloc_conf: Optional[str] = None) -> Report:
     """The report on a training script, run up to its first optimizer steps."""
+    script = launch.script
     card = _check(dict(DEFAULTS, gpu=gpu, estimator=estimator, alloc_conf=alloc_conf))
-    taped, warnings = record(script, args, steps, card)
+    taped, warnings = record(launch, steps, card)
     model = Model(taped, os.path.splitext(os.path.basename(script))[0], "trace", warnings)
     model._traced = dict.fromkeys(("precision", "optimizer"))  # as the script has them
     return model.estimate(gpu=gpu, estimator=estimator, alloc_conf=alloc_conf)
@@ -123,7 +130,8 @@ def main(argv: Optional[List[str]] = None) -> int:
             raise UsageError("%s ends neither in .svg nor in .csv" % options.timeline, "--timeline")
         if options.steps is not None and options.steps < 1:
             raise UsageError("from 1 on, not %d" % options.steps, "--steps")
-        report = estimate_script(options.script, options.args, options.gpu, options.estimator, options.steps, conf)
+        words = (["-m"] if options.module else []) + [options.script] + options.args
+        report = estimate_script(parse(words, options.world, options.rank), options.gpu, options.estimator, options.steps, conf)
         if options.timeline:
             try:
                 report.save_timeline(options.timeline)

@@ -2,25 +2,26 @@
 
 FakeTensorMode already makes tensors that say "cuda" and hold nothing. What is missing on a machine without a
 card is put here for the length of a `with FakeGPU():` and taken back after it: torch.cuda's queries, random
-states, streams and events; nn.Module.to, which swaps parameters and cannot swap fake ones; foreach and fused
+states, streams and events (_card.py); nn.Module.to, which swaps parameters and cannot swap fake ones; foreach and fused
 optimizers, which look at the exact type of a parameter; a GradScaler that would read numbers; and the one
 question of the autograd engine that a CUDA build cannot answer without a driver.
 
-Left out: several cards, CUDA graphs, tensors that C++ code makes without the dispatcher.
+Left out: CUDA graphs, tensors that C++ code makes without the dispatcher.
 """
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import os
 import sys
 import types
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from . import _card
 
 GIB = 1 << 30
 
@@ -85,65 +86,12 @@ def prepare_engine() -> None:
 # ---- torch.cuda ----
 
 
-class _Event:
-    """An event that is always done."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-    def record(self, stream: Any = None) -> None: ...
-
-    def wait(self, stream: Any = None) -> None: ...
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None: ...
-
-    def elapsed_time(self, end: Any) -> float:
-        return 1.0
-
-
-class _Stream:
-    """A stream on which nothing runs."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.device = torch.device("cuda", 0)
-        self.device_index, self.stream_id, self.cuda_stream, self.device_type = 0, 0, 0, 1
-
-    def wait_stream(self, stream: Any) -> None: ...
-
-    def wait_event(self, event: Any) -> None: ...
-
-    def record_event(self, event: Any = None) -> _Event:
-        return event or _Event()
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None: ...
-
-    def __enter__(self) -> "_Stream":
-        return self
-
-    def __exit__(self, *exc: Any) -> None: ...
-
-
 def _nothing(*args: Any, **kwargs: Any) -> None:
     return None
 
 
 def _zero(*args: Any, **kwargs: Any) -> int:
     return 0
-
-
-def _one_device(*args: Any, **kwargs: Any) -> int:
-    return 1
-
-
-@contextlib.contextmanager
-def _no_context(*args: Any, **kwargs: Any) -> Iterator[None]:
-    yield
 
 
 def _cuda_answers(capability: tuple[int, int], memory: int, name: str) -> dict[str, Any]:
@@ -153,19 +101,17 @@ def _cuda_answers(capability: tuple[int, int], memory: int, name: str) -> dict[s
         is_integrated=0, max_threads_per_multi_processor=2048, warp_size=32, gcnArchName="", L2_cache_size=50 << 20,
         regs_per_multiprocessor=65536, shared_memory_per_block=49152, shared_memory_per_block_optin=232448)
     answers: dict[str, Any] = {
-        "is_available": lambda: True, "device_count": _one_device, "current_device": _zero, "is_initialized": lambda: True,
+        "is_available": lambda: True, "is_initialized": lambda: True,
         "get_device_name": lambda device=None: name, "get_device_capability": lambda device=None: capability,
         "get_device_properties": lambda device=None: properties, "is_bf16_supported": lambda *a, **k: major >= 8,
         "mem_get_info": lambda device=None: (memory, memory), "memory_stats": lambda device=None: {},
         "memory_summary": lambda *a, **k: "", "memory_snapshot": lambda *a, **k: [], "get_arch_list": list,
-        "default_stream": lambda device=None: _Stream(), "current_stream": lambda device=None: _Stream(),
-        "Stream": _Stream, "ExternalStream": _Stream, "Event": _Event, "stream": _no_context, "device": _no_context,
-        "device_of": _no_context, "current_blas_handle": _zero, "is_current_stream_capturing": lambda: False,
+        "current_blas_handle": _zero, "is_current_stream_capturing": lambda: False,
         "get_rng_state": lambda device=None: torch.empty(16, dtype=torch.uint8), "initial_seed": _zero,
         "get_rng_state_all": lambda: [torch.empty(16, dtype=torch.uint8)], "can_device_access_peer": lambda *a: False,
         "temperature": _zero, "utilization": _zero, "power_draw": _zero, "clock_rate": _zero,
     }
-    for quiet in ("init", "_lazy_init", "synchronize", "set_device", "set_stream", "empty_cache", "ipc_collect",
+    for quiet in ("init", "_lazy_init", "synchronize", "empty_cache", "ipc_collect",
                   "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all",
                   "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
                   "reset_accumulated_memory_stats", "set_per_process_memory_fraction", "set_sync_debug_mode"):
@@ -271,6 +217,7 @@ class FakeGPU:
 
     def __init__(self, capability: tuple[int, int] = (9, 0), memory: int = 141 * GIB, name: str = "plimsoll fake card") -> None:
         self.capability, self.memory, self.name = capability, memory, name
+        self.card = _card.Card()
         self._saved: list[tuple[Any, str, Any]] = []
 
     def patch(self, owner: Any, name: str, value: Any) -> None:
@@ -280,14 +227,16 @@ class FakeGPU:
 
     def __enter__(self) -> "FakeGPU":
         prepare_engine()
-        for name, answer in _cuda_answers(self.capability, self.memory, self.name).items():
+        answers = {**_cuda_answers(self.capability, self.memory, self.name), **_card.cuda_answers(self.card)}
+        for name, answer in answers.items():
             if hasattr(torch.cuda, name):
                 self.patch(torch.cuda, name, answer)
         for module in ("memory", "random", "streams"):  # where torch's own code imports them from
             inner = getattr(torch.cuda, module, None)
-            for name, answer in _cuda_answers(self.capability, self.memory, self.name).items():
+            for name, answer in answers.items():
                 if inner is not None and name in vars(inner):
                     self.patch(inner, name, answer)
+        _card.install(self.patch, self.card, answers, self.memory, self.name)
         self.patch(fake_tensor, "init_gpu_context", _nothing)
         self.patch(FakeTensorMode, "avoid_device_init", property(lambda mode: True))
         self.patch(torch._subclasses, "FakeTensor", _NotFake)

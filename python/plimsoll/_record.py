@@ -15,6 +15,8 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ._card import Card
+
 aten = torch.ops.aten
 
 VERSION = 1
@@ -69,12 +71,18 @@ def _plain(value: Any) -> Any:
     return None
 
 
+def local(tensor: Any) -> Any:
+    """What this rank holds of a tensor: a DTensor's own part, any other itself."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
 class Recording(TorchDispatchMode):
     """Records while it is entered; what was seen is in its lists."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.storages: list[list[Any]] = []  # [bytes, kind]
+        self.storages: list[list[Any]] = []  # [bytes, kind], and the stream where it is not the default one
+        self.card = Card()  # whose streams and devices these are
         self.live: dict[int, Any] = {}  # a storage's address: (its number, weak reference)
         self.tensors: list[Any] = []
         self.tensor_ids: dict[Any, int] = {}
@@ -95,6 +103,7 @@ class Recording(TorchDispatchMode):
         self.holders: dict[int, int] = {}  # a storage's number: how many fake storages stand for it, where not one
         self.alone: tuple[int, int] | None = None  # use counts of a tensor and of its storage that nobody else holds
         self.probing = False
+        self.wrappers: set[type] = set()  # subclasses that hold other tensors (DTensor)
 
     def learn_counts(self) -> None:
         """What the use counts of an unshared gradient are here, seen in a sum of two that are."""
@@ -127,8 +136,7 @@ class Recording(TorchDispatchMode):
         if known is not None:
             return known[0], False
         number = len(self.storages)
-        self.storages.append([storage.nbytes(), ""])
-
+        self.storages.append([storage.nbytes(), "", self.card.stream] if self.card.stream else [storage.nbytes(), ""])
         self.watch(storage, number)
         return number, True
 
@@ -145,6 +153,16 @@ class Recording(TorchDispatchMode):
                 self.events.append(number)
 
         self.live[address] = (number, weakref.ref(storage, gone))
+
+    def resized(self, storage: Any) -> None:
+        """storage.resize_() is about to change its bytes (FSDP's gathered parameters): what was there dies, and what comes is born
+        with its first use."""
+        known = self.live.pop(storage._cdata, None)
+        if known is None or not self.open:
+            return
+        self.holders[known[0]] = left = self.holders.get(known[0], 1) - 1
+        if left == 0:
+            self.events.append(known[0])
 
     def held(self, tensor: torch.Tensor) -> tuple[int, int]:
         return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
@@ -175,6 +193,7 @@ class Recording(TorchDispatchMode):
 
     def say_kind(self, tensor: Any, kind: str) -> None:
         """weights, gradients, optimizer or inputs: what a storage is; the first word counts."""
+        tensor = local(tensor)
         if not isinstance(tensor, FakeTensor) or tensor.fake_device.type != "cuda":
             return
         known = self.live.get(tensor.untyped_storage()._cdata)
@@ -184,6 +203,8 @@ class Recording(TorchDispatchMode):
     # ---- operators ----
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(kind in self.wrappers for kind in types):
+            return NotImplemented  # its own dispatch comes first; the operators on what it holds come here
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
             return args[0].fake_device

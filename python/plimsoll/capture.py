@@ -19,7 +19,7 @@ from torch.nn.modules import module as _module
 from . import _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
 from ._optimizer import name_of
-from ._record import DTYPES, Recording, dump
+from ._record import DTYPES, Recording, dump, local
 from ._steer import Steer
 
 _optimizer = sys.modules["torch.optim.optimizer"]  # torch.optim hides the name
@@ -148,12 +148,17 @@ class Recorder:
         self._moving = 0
         self._in_forward = 0
         self.optimizer_steps = 0
+        self.ranks: Any = None  # _ranks.Ranks, where the script may be of several processes
         self._batch = 0
         self._optimizers: list[torch.optim.Optimizer] = []  # held: a script's end does not free their state
 
     @property
     def warnings(self) -> list[str]:
         return self.recording.warnings
+
+    def patch(self, owner: Any, name: str, value: Any) -> None:
+        """Sets owner.name for as long as the recorder is entered."""
+        self._gpu.patch(owner, name, value)
 
     # ---- entering ----
 
@@ -214,6 +219,15 @@ class Recorder:
                     data = torch.empty_strided(data.size(), data.stride(), dtype=data.dtype, device=data.device)
             return new_parameter(cls, data, requires_grad)
 
+        resize = torch.UntypedStorage.resize_
+
+        def resized(storage: Any, size: int) -> Any:
+            if storage.nbytes() != size:
+                r.resized(storage)
+            return resize(storage, size)
+
+        r.card = gpu.card
+        gpu.patch(torch.UntypedStorage, "resize_", resized)
         gpu.patch(torch.nn.Parameter, "__new__", parameter)
         for owner in (torch.autograd.graph, torch.autograd):
             if hasattr(owner, "_engine_run_backward"):
@@ -231,6 +245,9 @@ class Recorder:
     def __exit__(self, *exc: Any) -> None:
         self.recording.open = False
         self._describe()
+        if self.ranks is not None:
+            self.job.update(self.ranks.finish(self._roots))
+            self.recording.warnings.extend(self.ranks.sentences())
         self._roots.clear()
         self._optimizers.clear()
         self._stack.close()
@@ -312,15 +329,16 @@ class Recorder:
         seen: set[int] = set()
         for root in self._roots:
             for kind, named in (("parameter", root.named_parameters()), ("buffer", root.named_buffers())):
-                for path, tensor in named:
+                for path, whole in named:
+                    tensor = local(whole)
                     if id(tensor) in seen or not isinstance(tensor, FakeTensor) or tensor.fake_device.type != "cuda":
                         continue
                     seen.add(id(tensor))
                     r.say_kind(tensor, "weights")
                     known = r.live.get(tensor.untyped_storage()._cdata)
                     if known is not None:
-                        self._parameters.append([path, known[0], DTYPES.get(tensor.dtype, 0), list(tensor.shape), kind,
-                                                 bool(tensor.requires_grad)])
+                        self._parameters.append([path, known[0], DTYPES.get(tensor.dtype, 0), list(whole.shape), kind,
+                                                 bool(whole.requires_grad)])
         if not self.name and self._roots:
             self.name = type(self._roots[0]).__name__
 

@@ -17,6 +17,9 @@ typedef struct pl_subject {
     pl_budget *budget;                /* of the request; NULL: no limits */
 } pl_subject;
 
+/* Whether it is one rank of several, by the job or as it was recorded. */
+bool pl_subject_parallel(const pl_subject *subject);
+
 /* Weights in the library's read-only data (models/NAME.plm). */
 typedef struct pl_built_in {
     const unsigned char *begin, *end;

@@ -90,9 +90,14 @@ static void describe_trace(pl_model *model) {
     const pl_trace *t = model->trace;
     model->info.batch = t->batch > 0 ? t->batch : PL_UNKNOWN;
     model->info.seq = PL_UNKNOWN;
-    snprintf(model->recorded, sizeof model->recorded, "%.40s%s%.40s",
-             t->precision[0] ? t->precision : "precision as recorded", t->optimizer[0] ? ", " : "",
-             t->optimizer);
+    int length = snprintf(model->recorded, sizeof model->recorded, "%.40s%s%.40s",
+                          t->precision[0] ? t->precision : "precision as recorded",
+                          t->optimizer[0] ? ", " : "", t->optimizer);
+    bool kind = t->parallel[0] != 0;
+    if (t->world > 1 && length >= 0)
+        snprintf(model->recorded + length, sizeof model->recorded - (size_t)length,
+                 ", rank %lld of %lld%s%.16s%s", (long long)t->rank, (long long)t->world,
+                 kind ? " (" : "", t->parallel, kind ? ")" : "");
     model->info.recorded = model->recorded;
 }
 

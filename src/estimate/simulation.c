@@ -129,11 +129,16 @@ static bool open_sizes(const pl_graph *g) {
     return false;
 }
 
+bool pl_subject_parallel(const pl_subject *subject) {
+    const pl_trace *trace = subject->model ? subject->model->trace : NULL;
+    return subject->job->parallel != PL_ALONE || (trace && trace->world > 1);
+}
+
 pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape) {
     return (pl_evidence){.convolutions = tape->used_convolutions,
                          .recurrent = tape->used_rnn,
                          .benchmark = subject->job->cudnn_benchmark,
-                         .parallel = subject->job->parallel != PL_ALONE,
+                         .parallel = pl_subject_parallel(subject),
                          .calibrated = subject->gpu->calibrated,
                          .hidden = tape->hidden_branches || open_sizes(subject->model->graph),
                          .guessed = (subject->model->recipe && subject->model->recipe->guessed) ||

@@ -277,8 +277,8 @@ static void fit_into_step(pl_report *report) {
 
 /* Several cards: their communication is not in the walk, so that the step is the least it can be.
  */
-static void leave_open(pl_report *report, const pl_job *job) {
-    if (job->parallel == PL_ALONE || !isfinite(report->step_ms.value)) return;
+static void leave_open(pl_report *report, const pl_subject *subject) {
+    if (!pl_subject_parallel(subject) || !isfinite(report->step_ms.value)) return;
     report->step_ms.high *= 2;
     for (int i = 0; i < PL_COUNTERS; i++) pl_report_full(report)->counters[i].low /= 2;
     report->time_coverage = NAN;
@@ -296,7 +296,7 @@ pl_status pl_usage_correct(pl_report *report, const pl_walk *walk, const pl_subj
     }
     if (!all) {
         if (walk->known) widen(report);
-        leave_open(report, subject->job);
+        leave_open(report, subject);
         return PL_OK;
     }
     pl_usage_bound bound = pl_usage_bound_of(report);
@@ -320,6 +320,6 @@ pl_status pl_usage_correct(pl_report *report, const pl_walk *walk, const pl_subj
     }
     report->flop_rate = report->flops_per_step / (report->step_ms.value / 1e3);
     report->time_coverage = PL_USAGE_COVERAGE;
-    leave_open(report, subject->job);
+    leave_open(report, subject);
     return PL_OK;
 }

@@ -17,6 +17,7 @@ typedef struct pl_trace_storage {
     int64_t bytes;
     int32_t tensor; /* of graph: the parameter or buffer that lies in it, -1: none */
     int8_t kind;    /* pl_kind, -1: not said */
+    uint8_t stream; /* it was allocated on; 0: the default one */
 } pl_trace_storage;
 
 typedef struct pl_trace_tensor {
@@ -61,8 +62,9 @@ typedef struct pl_trace {
         warning_count;
     /* The job it was recorded as; "" and 0: not said. */
     const char *precision, *optimizer, *loss;
-    int64_t batch, accumulate;
-    int steps; /* recorded, at least 1 */
+    const char *parallel; /* how the models are spread over the ranks: "ddp", "fsdp2", "fsdp" */
+    int64_t batch, accumulate, world, rank; /* world: processes of the job */
+    int steps;                              /* recorded, at least 1 */
     bool checkpoint, channels_last, cudnn_benchmark;
     int cc_major, cc_minor; /* of the card imagined: attention's kernels were chosen for it */
 } pl_trace;

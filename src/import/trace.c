@@ -97,7 +97,7 @@ static bool keep_ints(reader *r, int64_t **out) {
 
 /* ---- tables ---- */
 
-/* [bytes, kind]; kind "" where it was not said. */
+/* [bytes, kind] and, where it is not the default one, a stream; kind "" where it was not said. */
 static bool storage(reader *r) {
     static const struct {
         const char *name;
@@ -109,10 +109,16 @@ static bool storage(reader *r) {
     pl_trace *t = r->trace;
     pl_trace_storage s = {.tensor = -1, .kind = -1};
     pl_json_text kind;
+    int64_t stream = 0;
     if (!pl_json_list(&r->json) || !more(r, "a storage's bytes") ||
         !whole(r, 0, PL_MAX_BYTES, "bytes from 0 to 2^56", &s.bytes) ||
-        !more(r, "a storage's kind") || !pl_json_string(&r->json, &kind) || !rest(r))
+        !more(r, "a storage's kind") || !pl_json_string(&r->json, &kind))
         return false;
+    if (pl_json_item(&r->json) &&
+        (!whole(r, 0, UINT8_MAX, "a stream from 0 to 255", &stream) || !rest(r)))
+        return false;
+    if (r->json.failure) return false;
+    s.stream = (uint8_t)stream;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (pl_json_is(&kind, kinds[i].name, strlen(kinds[i].name))) s.kind = kinds[i].kind;
     if (!GROW(r, t->storages, t->storage_count, r->storage_room)) return no_memory(r);
@@ -362,6 +368,12 @@ static bool job(reader *r) {
             ok = whole(r, 1, INT32_MAX, "a count from 1", &t->accumulate);
         else if (PL_JSON_IS(&key, "steps"))
             ok = whole(r, 0, MOST_STEPS, "at most 64 steps", &value);
+        else if (PL_JSON_IS(&key, "world"))
+            ok = whole(r, 0, INT32_MAX, "a count of ranks", &t->world);
+        else if (PL_JSON_IS(&key, "rank"))
+            ok = whole(r, 0, INT32_MAX, "a rank from 0", &t->rank);
+        else if (PL_JSON_IS(&key, "parallel"))
+            ok = text(r, &t->parallel);
         else if (PL_JSON_IS(&key, "precision"))
             ok = text(r, &t->precision);
         else if (PL_JSON_IS(&key, "optimizer"))
@@ -532,6 +544,7 @@ static bool finish(reader *r, const char *name) {
     if (!g->torch_version) g->torch_version = "";
     if (!t->precision) t->precision = "";
     if (!t->optimizer) t->optimizer = "";
+    if (!t->parallel) t->parallel = "";
     if (!t->loss) t->loss = "";
     if (!t->accumulate) t->accumulate = 1;
     g->modules = r->modules;

@@ -47,6 +47,7 @@ static void give_block(pl_replay *r, int32_t storage, int32_t block) {
         pl_tape_block *made = &r->e.tape->blocks[block];
         made->kind = (uint8_t)kind_of(r, storage);
         made->tensor = s->tensor;
+        made->stream = s->stream;
         if (s->tensor >= 0) made->what = r->trace->graph.tensors[s->tensor].path;
     }
     pl_block_gone(&r->e, before);
@@ -259,7 +260,12 @@ static bool find_leaves(player *p) {
     p->optimizer = pl_optimizer_find(p->r.trace->optimizer);
     e->leaves = pl_arena_array(e->tape->arena, (size_t)g->tensor_count + 1, sizeof *e->leaves);
     pl_value *values = pl_arena_array(e->tape->arena, (size_t)g->tensor_count + 1, sizeof *values);
-    if (!e->leaves || !values) return false;
+    int64_t *held = pl_arena_array(e->tape->arena, (size_t)g->tensor_count + 1, sizeof *held);
+    if (!e->leaves || !values || !held) return false;
+    for (size_t i = 0; i < p->r.trace->storage_count; i++) {
+        const pl_trace_storage *s = &p->r.trace->storages[i];
+        if (s->tensor >= 0) held[s->tensor] = s->bytes;
+    }
     for (int32_t i = 0; i < g->tensor_count; i++) {
         const pl_tensor *t = &g->tensors[i];
         if (t->role != PL_ROLE_PARAMETER || !t->requires_grad) continue;
@@ -270,6 +276,9 @@ static bool find_leaves(player *p) {
                         .dtype = (uint8_t)t->dtype,
                         .elements = 1};
         for (int d = 0; d < t->dims; d++) v->elements *= t->sizes[d];
+        int64_t item = pl_dtype_size(t->dtype);
+        if (held[i] && item && v->elements > held[i] / item)
+            v->elements = held[i] / item; /* this rank's part of it */
         e->leaves[e->leaf_count++] = (pl_leaf){.tensor = i, .value = v, .reduced = true};
     }
     return true;
@@ -473,6 +482,7 @@ static void run(player *p) {
     size_t first = step_begin(t, t->steps - 1);
     pl_mark(&p->r.e, PL_PHASE_LOAD);
     add_notes(p);
+    p->r.e.tape->used_communication = strncmp(t->parallel, "fsdp", 4) == 0;
     play_range(p, 0, t->event_count, -1);
     for (size_t i = 0; i < t->mark_count; i++)
         p->r.e.tape->trains |= t->marks[i].phase == PL_PHASE_BACKWARD;
