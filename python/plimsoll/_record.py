@@ -15,12 +15,16 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import _values
 from ._card import Card
+from ._known import MOST, Known
 
 aten = torch.ops.aten
 
 VERSION = 1
-SMALL = 1 << 16  # elements of a CPU tensor that is made for real
+HOST_SHARE = 0.5  # of the machine's free memory: what one CPU tensor may take for real
+HOST_FREE = 64 << 20  # bytes of a CPU tensor that is made without looking
+NO_END = (1 << 63) - 1  # of a slice
 PHASES = ("load", "input", "forward", "backward", "optimizer")
 
 # Numbers of torch/_export/serde/schema.py, which the library uses too.
@@ -47,7 +51,7 @@ WITHOUT_INPUTS = ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad", "_
 class _Kind:
     """What is known of an operator, found once."""
 
-    __slots__ = ("name", "attributes", "inputs", "view", "quiet", "arguments")
+    __slots__ = ("name", "attributes", "inputs", "view", "quiet", "arguments", "writes", "in_place", "random", "factory", "sizes")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -60,6 +64,15 @@ class _Kind:
         self.arguments = [(a.name, a.default_value, "Tensor" in str(a.type)) for a in schema.arguments]
         returns = schema.returns
         self.view = bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+        written = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
+        self.writes = [(i, a.name) for i, a in enumerate(schema.arguments) if written[i]]
+        self.in_place = bool(self.writes) and all(r.alias_info is not None and r.alias_info.is_write for r in returns)
+        self.random = torch.Tag.nondeterministic_seeded in func.tags
+        self.factory = not any(holds for _, _, holds in self.arguments)
+        # Arguments that are sizes or indices, or lists of them. The bounds of random numbers are neither.
+        bounds = ("low", "high", "from", "to", "seed") if self.random else ("dtype", "layout", "memory_format")
+        whole = ("int", "List[int]", "Optional[int]", "Optional[List[int]]", *(("number",) if short == "arange" else ()))
+        self.sizes = [(i, a.name) for i, a in enumerate(schema.arguments) if a.name not in bounds and str(a.real_type) in whole]
 
 
 def _plain(value: Any) -> Any:
@@ -104,6 +117,10 @@ class Recording(TorchDispatchMode):
         self.alone: tuple[int, int] | None = None  # use counts of a tensor and of its storage that nobody else holds
         self.probing = False
         self.wrappers: set[type] = set()  # subclasses that hold other tensors (DTensor)
+        self.known = Known()
+        self.faults = _values.Faults()
+        self.spoilt: dict[int, Any] = {}  # a real CPU storage's address: numbers that were not computed went into it
+        self.assumed: dict[str, bool] = {}  # what the library widens its interval for
 
     def learn_counts(self) -> None:
         """What the use counts of an unshared gradient are here, seen in a sum of two that are."""
@@ -213,13 +230,9 @@ class Recording(TorchDispatchMode):
         kind = self.kinds.get(func)
         if kind is None:
             kind = self.kinds[func] = _Kind(func)
-        if func is aten.rand.default and torch.Size(args[0]).numel() == 1 and self.runs_on_cpu(args, kwargs):
-            self.warn("the code draws a single random number (to drop a layer, mostly): it was given almost 1, so that none is dropped")
-            with torch._C._DisableTorchDispatch():
-                return torch.full(args[0], 1 - 2 ** -24, dtype=kwargs.get("dtype"))
-        if not self.all_fake and self.runs_on_cpu(args, kwargs):
-            with torch._C._DisableTorchDispatch():
-                return func(*args, **kwargs)
+        self.check_sizes(kind, args, kwargs)
+        if not self.all_fake and self.runs_on_cpu(kind, args, kwargs):
+            return self.on_cpu(func, kind, args, kwargs)
         own = KERNELS.get(func)
         if own is not None:
             out = own(*args, **kwargs)
@@ -227,7 +240,11 @@ class Recording(TorchDispatchMode):
             try:
                 out = func(*args, **kwargs)
             except (DynamicOutputShapeException, DataDependentOutputException):
-                out = self.dynamic(func, args, kwargs)
+                out = self.dynamic(func, kind, args, kwargs)
+        if not kind.view:
+            out = self.known.follow(func, kind, args, kwargs, out)
+            if kind.writes:
+                out = self.written(kind, args, kwargs, out)
         known = TRUTHS.get(func)
         if known is not None:
             known(out, *args)
@@ -295,10 +312,17 @@ class Recording(TorchDispatchMode):
 
     # ---- numbers that do not exist ----
 
-    @staticmethod
-    def runs_on_cpu(args: Any, kwargs: Any) -> bool:
-        """Whether a call has only real CPU tensors, or makes a small one: its numbers may steer the code that follows
-        (widths of layers, rates of dropout), so it runs for real."""
+    def check_sizes(self, kind: _Kind, args: Any, kwargs: Any) -> None:
+        """No size or index may come from a number that was not computed: those are beyond any tensor (_values.HUGE)."""
+        for i, name in kind.sizes:
+            value = args[i] if i < len(args) else kwargs.get(name)
+            for number in value if isinstance(value, (list, tuple)) else (value,):
+                if type(number) is int and not -_values.LEAST_HUGE < number < _values.LEAST_HUGE and number != NO_END:
+                    raise self.faults.fail(f"{kind.name}, {name}: {_values.NOT_COMPUTED}")
+
+    def runs_on_cpu(self, kind: _Kind, args: Any, kwargs: Any) -> bool:
+        """Whether a call has only real CPU tensors, or makes one: it then runs for real, as the rest of the script does. A
+        tensor that takes more than its share of the machine's memory is fake."""
         device = kwargs.get("device")
         if device is not None and device.type != "cpu":
             return False
@@ -318,31 +342,100 @@ class Recording(TorchDispatchMode):
         for value in args[0] if args and isinstance(args[0], (list, tuple)) else args:
             if isinstance(value, int):
                 size *= max(abs(value), 1)
-        return size <= SMALL
+        size *= (kwargs.get("dtype") or torch.get_default_dtype()).itemsize
+        if size <= HOST_FREE or size <= HOST_SHARE * _free_memory():
+            return True
+        self.warn(f"a CPU tensor of {size / 2 ** 30:.1f} GiB was not made, for lack of memory here: its numbers are made up")
+        return False
+
+    def on_cpu(self, func: Any, kind: _Kind, args: Any, kwargs: Any) -> Any:
+        """An operator on real tensors, as it is without a recorder."""
+        if func is aten.rand.default and self.stack and torch.Size(args[0]).numel() == 1:
+            self.warn("the code draws a single random number (to drop a layer, mostly): it was given almost 1, so that none is dropped")
+            with torch._C._DisableTorchDispatch():
+                return torch.full(args[0], 1 - 2 ** -24, dtype=kwargs.get("dtype"))
+        if kwargs.get("pin_memory"):
+            kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
+        with torch._C._DisableTorchDispatch():
+            out = func(*args, **kwargs)
+        if self.spoilt and not kind.view and any(map(self.is_spoilt, [*args, *kwargs.values()])):
+            self.spoil(out)
+        return out
+
+    # ---- CPU tensors into which a number went that was not computed ----
+
+    def spoil(self, tensor: Any) -> None:
+        if isinstance(tensor, (list, tuple)):
+            for t in tensor:
+                self.spoil(t)
+        elif isinstance(tensor, FakeTensor):
+            self.known.drop(tensor)
+        elif isinstance(tensor, torch.Tensor):
+            storage = tensor.untyped_storage()
+            address = storage._cdata
+            self.spoilt[address] = weakref.ref(storage, lambda _: self.spoilt.pop(address, None))
+
+    def is_spoilt(self, value: Any) -> bool:
+        if isinstance(value, (list, tuple)):
+            return any(map(self.is_spoilt, value))
+        return isinstance(value, torch.Tensor) and value.untyped_storage()._cdata in self.spoilt
+
+    def is_known(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor's numbers are true."""
+        if isinstance(tensor, FakeTensor):
+            return tensor.constant is not None or (tensor.numel() <= MOST and self.known.has(tensor))
+        return not self.spoilt or not self.is_spoilt(tensor)
+
+    def real(self, tensor: torch.Tensor) -> Any:
+        """A tensor's numbers on the CPU; None: not known."""
+        if not isinstance(tensor, FakeTensor):
+            return tensor
+        return self.known.real(tensor) if tensor.constant is None else tensor.constant
+
+    def written(self, kind: _Kind, args: Any, kwargs: Any, out: Any) -> Any:
+        """An operator that writes to a real CPU tensor, of which another argument is not: what a card gave arrives there."""
+        for i, name in kind.writes:
+            value = args[i] if i < len(args) else kwargs.get(name)
+            if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and value.device.type == "cpu":
+                if not all(not isinstance(a, torch.Tensor) or self.is_known(a) for a in args):
+                    self.spoil(value)
+                if isinstance(out, torch.Tensor):
+                    out = value
+        return out
 
     def scalar(self, tensor: torch.Tensor) -> Any:
-        if not isinstance(tensor, FakeTensor):
+        real = self.real(tensor)
+        if real is not None:
             with torch._C._DisableTorchDispatch():
-                return tensor.item()
-        if tensor.constant is not None:
-            with torch._C._DisableTorchDispatch():
-                return tensor.constant.item()
-        self.warn("the code reads a number that was not computed (.item(), float(), if tensor): it was given 1, or True")
+                return real.item()
+        self.read()
         if tensor.dtype == torch.bool:
             truth = getattr(tensor, "_plimsoll_truth", None)
             return True if truth is None else truth
-        return 1.0 if tensor.is_floating_point() else 1
+        return 1.0 if tensor.is_floating_point() else _values.HUGE
 
-    def dynamic(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """An operator whose result's size depends on numbers: the largest it can be."""
+    def read(self) -> None:
+        self.warn("the code reads a number that was not computed (.item(), float(), if tensor): it was given 1, or True")
+
+    def dynamic(self, func: Any, kind: _Kind, args: Any, kwargs: Any) -> Any:
+        """An operator whose result's size depends on numbers: the size that they give, else the largest it can be."""
+        real = self.known.compute(func, kind, args, kwargs)
+        if real is not None:
+            return self.like(real, args[0].device)
         first = args[0]
-        self.warn(f"{func}: a size depends on the data; the largest it can have was taken")
+        if func is aten.index.Tensor:
+            return self.by_mask(func, first, args[1])
+        if func is aten.masked_select.default:
+            mask = self.known.real(args[1]) if isinstance(args[1], FakeTensor) else args[1]
+            if mask is not None:
+                with torch._C._DisableTorchDispatch():
+                    count = int(mask.expand(torch.broadcast_shapes(first.shape, mask.shape)).sum())
+                return torch.empty((count,), dtype=first.dtype, device=first.device)
+        self.assume_size(func)
         if func is aten.nonzero.default:
             return torch.empty((first.numel(), first.dim()), dtype=torch.int64, device=first.device)
         if func is aten.masked_select.default:
             return torch.empty((first.numel(),), dtype=first.dtype, device=first.device)
-        if func is aten.index.Tensor:
-            return self.by_mask(first, args[1])
         if func in (aten.unique_consecutive.default, aten._unique2.default, aten.unique_dim.default, aten._unique.default):
             flat = torch.empty((first.numel(),), dtype=first.dtype, device=first.device)
             return (flat, torch.empty(first.shape, dtype=torch.int64, device=first.device),
@@ -354,24 +447,50 @@ class Recording(TorchDispatchMode):
             return torch.empty((size,), dtype=torch.int64, device=first.device)
         if func is aten.bincount.default:
             return torch.empty((max(1, kwargs.get("minlength", 0) or (args[2] if len(args) > 2 else 0)),), dtype=torch.int64, device=first.device)
+        if kind.name == "torchvision.nms.default":
+            return torch.empty((first.size(0),), dtype=torch.int64, device=first.device)
         raise  # noqa: PLE0704  (called where the exception was caught)
 
-    @staticmethod
-    def by_mask(tensor: torch.Tensor, indices: Any) -> torch.Tensor:
-        """tensor[mask]: as many rows as the mask has places."""
-        sizes: list[int] = []
-        at = 0
+    def assume_size(self, func: Any) -> None:
+        self.assumed["sizes"] = True
+        self.warn(f"{func}: a size depends on numbers that were not computed; the largest it can have was taken")
+
+    def like(self, real: Any, device: Any) -> Any:
+        """Fake tensors on the card of the shapes that real ones have."""
+        if isinstance(real, torch.Tensor):
+            return torch.empty_strided(tuple(real.shape), real.stride(), dtype=real.dtype, device=device)
+        return type(real)(self.like(r, device) for r in real) if isinstance(real, (list, tuple)) else real
+
+    def by_mask(self, func: Any, tensor: torch.Tensor, indices: Any) -> Any:
+        """tensor[mask]: as many rows as the mask has true places, or places where its numbers are not known."""
+        places: list[Any] = []
         for index in indices:
-            if index is None:
-                sizes.append(tensor.size(at))
-                at += 1
-            elif index.dtype in (torch.bool, torch.uint8):
-                sizes.append(index.numel())
-                at += index.dim()
+            if index is None or index.dtype not in (torch.bool, torch.uint8):
+                places.append(index)
+                continue
+            mask = self.known.real(index) if isinstance(index, FakeTensor) else index
+            if mask is None:
+                self.assume_size(func)
+                count = index.numel()
             else:
-                sizes.append(index.numel())
-                at += 1
-        return torch.empty(sizes + list(tensor.shape[at:]), dtype=tensor.dtype, device=tensor.device)
+                with torch._C._DisableTorchDispatch():
+                    count = int((mask != 0).sum())
+            places += [torch.empty((count,), dtype=torch.int64, device=tensor.device) for _ in range(max(index.dim(), 1))]
+        if any(i is not None and i.dim() == 0 for i in indices if i is not None and i.dtype in (torch.bool, torch.uint8)):
+            raise  # noqa: PLE0704  (a truth value as an index: left to PyTorch)
+        return func(tensor, places)
+
+
+def _free_memory() -> int:
+    """Bytes of main memory that a process could still take; a little where the system does not say."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) << 10
+    except (OSError, ValueError, IndexError):
+        pass
+    return 8 << 30
 
 
 # ---- what is true of numbers that do not exist ----
@@ -470,7 +589,7 @@ KERNELS: dict[Any, Callable[..., Any]] = {aten._cudnn_rnn.default: _cudnn_rnn, a
 def dump(recording: Recording, head: dict[str, Any]) -> bytes:
     """The trace as JSON. head: what goes before the tables (job, parameters, layers, ...)."""
     r = recording
-    trace = {"plimsoll_trace": VERSION, "torch": torch.__version__, **head, "warnings": r.warnings, "modules": r.modules,
-             "operators": list(r.names), "functions": list(r.nodes), "storages": r.storages, "tensors": r.tensors, "marks": r.marks,
-             "events": r.events}
+    trace = {"plimsoll_trace": VERSION, "torch": torch.__version__, **head, "warnings": r.warnings, "assumed": sorted(r.assumed),
+             "modules": r.modules, "operators": list(r.names), "functions": list(r.nodes), "storages": r.storages, "tensors": r.tensors,
+             "marks": r.marks, "events": r.events}
     return json.dumps(trace, separators=(",", ":")).encode()

@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as _module
 
-from . import _words
+from . import _reads, _values, _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
 from ._optimizer import name_of
 from ._record import DTYPES, Recording, dump, local
@@ -173,8 +173,7 @@ class Recorder:
         r.mark("load")
         gpu = self._gpu
         new_parameter = torch.nn.Parameter.__new__
-        run_backward, apply, init, numpy, tolist = (torch.autograd.graph._engine_run_backward, torch.nn.Module._apply,
-                                                   torch.optim.Optimizer.__init__, torch.Tensor.numpy, torch.Tensor.tolist)
+        run_backward, apply, init = torch.autograd.graph._engine_run_backward, torch.nn.Module._apply, torch.optim.Optimizer.__init__
 
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._in_forward == 0:
@@ -200,23 +199,12 @@ class Recorder:
             self._optimizers.append(optimizer)
             self._boundary = len(r.events)
 
-        def as_numpy(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if not isinstance(tensor, FakeTensor):
-                return numpy(tensor, *args, **kwargs)
-            import numpy as np
-            r.warn("the code reads a tensor's numbers (.numpy(), .tolist()): it was given zeros")
-            kind = str(tensor.dtype).removeprefix("torch.")
-            return np.zeros(tuple(tensor.shape), dtype=kind if hasattr(np, kind) and kind != "bool" else "bool" if kind == "bool" else "float32")
-
-        def as_list(tensor: torch.Tensor) -> Any:
-            if not isinstance(tensor, FakeTensor):
-                return tolist(tensor)
-            return tensor.item() if tensor.dim() == 0 else as_numpy(tensor).tolist()
-
         def parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
             if data is not None and not isinstance(data, FakeTensor) and type(data) is torch.Tensor:
                 with torch.no_grad(), all_fake(r):
                     data = torch.empty_strided(data.size(), data.stride(), dtype=data.dtype, device=data.device)
+            elif isinstance(data, FakeTensor):
+                r.known.drop(data)  # a weight: what it was set to is not followed
             return new_parameter(cls, data, requires_grad)
 
         resize = torch.UntypedStorage.resize_
@@ -234,8 +222,8 @@ class Recorder:
                 gpu.patch(owner, "_engine_run_backward", backward)
         gpu.patch(torch.nn.Module, "_apply", moved)
         gpu.patch(torch.optim.Optimizer, "__init__", made)
-        gpu.patch(torch.Tensor, "numpy", as_numpy)
-        gpu.patch(torch.Tensor, "tolist", as_list)
+        stack.callback(_values.install(r.faults, gpu.patch))
+        _reads.install(r, gpu.patch)
         stack.callback(_module.register_module_forward_pre_hook(self._before_module).remove)
         stack.callback(_module.register_module_forward_hook(self._after_module, always_call=True).remove)
         stack.callback(_optimizer.register_optimizer_step_pre_hook(self._before_step).remove)
@@ -343,7 +331,10 @@ class Recorder:
             self.name = type(self._roots[0]).__name__
 
     def trace(self) -> bytes:
-        """What was recorded, as JSON; after the `with`."""
+        """What was recorded, as JSON; after the `with`. Raises _values.MadeUp where the script made a size or an index of a
+        number that was not computed, whatever it did with the exception."""
+        if self.recording.faults.first is not None:
+            raise self.recording.faults.first
         if not self.recording.events:
             raise RuntimeError("nothing ran on the card: no model was moved to cuda")
         job = {"batch": self._batch, "steps": self.optimizer_steps, **self.job}

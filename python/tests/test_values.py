@@ -1,0 +1,277 @@
+"""Numbers under the tracer: CPU tensors are real, small ones on the card that follow from known numbers are known, and
+a made-up one never becomes a size, an index or a split. Needs PyTorch."""
+import json
+import math
+import os
+import random
+import tempfile
+import unittest
+
+import plimsoll
+
+try:
+    import numpy as np
+    import torch
+    from torch import nn
+except ImportError:
+    raise unittest.SkipTest("this Python has no PyTorch") from None
+
+from plimsoll import _values, capture
+
+CARD = "cuda"
+
+
+def recorded(function, steps=None, **settings):
+    """The trace of a function that trains, and what it gave back."""
+    recorder = capture.Recorder(steps=steps, **settings)
+    result = None
+    try:
+        with recorder:
+            result = function()
+    except capture.StepDone:
+        pass
+    return json.loads(recorder.trace()), result, recorder
+
+
+def peak(trace):
+    return plimsoll.Model(json.dumps(trace).encode(), "model", "trace").estimate(gpu="h200")
+
+
+def train(model, x, loss=None, steps=2):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        out = model(x)
+        (out.sum() if loss is None else loss(out)).backward()
+        optimizer.step()
+
+
+def with_model(function):
+    """What a function of a model's output on the card gives, in a recorder."""
+
+    def run():
+        model = nn.Linear(8, 8).to(CARD)
+        train(model, torch.randn(4, 8, device=CARD))
+        return function(model(torch.randn(4, 8, device=CARD)))
+
+    return recorded(run)[1]
+
+
+class OnTheCpu(unittest.TestCase):
+    def test_batches_as_nanogpt_cuts_them(self):
+        block, batch = 16, 12
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "train.bin")
+            np.arange(1000, dtype=np.uint16).tofile(path)
+            data = np.memmap(path, dtype=np.uint16, mode="r")
+
+            def get_batch():
+                ix = torch.randint(len(data) - block, (batch,))
+                x = torch.stack([torch.from_numpy((data[i:i + block]).astype(np.int64)) for i in ix])
+                y = torch.stack([torch.from_numpy((data[i + 1:i + 1 + block]).astype(np.int64)) for i in ix])
+                return ix, x.pin_memory().to(CARD, non_blocking=True), y.pin_memory().to(CARD, non_blocking=True)
+
+            def run():
+                torch.manual_seed(1)
+                ix, x, y = get_batch()
+                model = nn.Embedding(1000, 4).to(CARD)
+                train(model, x)
+                return ix.tolist(), tuple(x.shape), bool((x[:, 1:] == y[:, :-1]).all()), (x[:, 0].cpu() == ix).all().item()
+
+            trace, (ix, shape, shifted, begins), _ = recorded(run)
+            torch.manual_seed(1)
+            self.assertEqual(ix, torch.randint(len(data) - block, (batch,)).tolist())
+        self.assertEqual((shape, shifted, begins, trace["job"]["batch"]), ((batch, block), True, True, batch))
+        self.assertFalse(any("not computed" in w for w in trace["warnings"]), trace["warnings"])
+
+    def test_large_tensors_are_real(self):
+        def run():
+            train(nn.Linear(8, 8).to(CARD), torch.randn(4, 8).to(CARD))
+            x = torch.arange(3 << 20)
+            return x.sum().item(), random.Random(1).random(), np.random.RandomState(1).rand()
+
+        count = 3 << 20
+        self.assertEqual(recorded(run)[1], (count * (count - 1) // 2, random.Random(1).random(), np.random.RandomState(1).rand()))
+
+    def test_the_generator_is_where_a_run_leaves_it(self):
+        def run():
+            model = nn.Linear(8, 8).to(CARD)
+            torch.manual_seed(5)
+            torch.rand(7, device=CARD).tolist()
+            torch.randperm(9, device=CARD).tolist()
+            train(model, torch.randn(4, 8).to(CARD))
+            return torch.randint(0, 1 << 30, (4,)).tolist()
+
+        torch.manual_seed(5)
+        torch.randn(4, 8)
+        wanted = torch.randint(0, 1 << 30, (4,)).tolist()
+        self.assertEqual(recorded(run)[1], wanted)
+
+    def test_weights_cost_nothing(self):
+        import resource
+
+        def run():
+            model = nn.Sequential(*(nn.Linear(16384, 16384) for _ in range(8)))  # 8 GiB
+            kept = [p.detach().clone() for p in model.parameters()]
+            return sum(p.numel() for p in kept)
+
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        recorder = capture.Recorder(steps=None)
+        with recorder:
+            self.assertEqual(run(), 8 * (16384 * 16384 + 16384))
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 512 << 10)
+
+    def test_what_the_machine_has_no_room_for(self):
+        recorder = capture.Recorder(steps=None)
+        with recorder:
+            x = torch.zeros(1 << 40)
+            self.assertEqual(x.shape, (1 << 40,))
+            x[:4].tolist()
+        self.assertTrue(any("was not made" in w for w in recorder.warnings), recorder.warnings)
+
+
+class OnTheCard(unittest.TestCase):
+    def inside(self, function):
+        recorder = capture.Recorder(steps=None)
+        with recorder:
+            result = function()
+        self.assertEqual([w for w in recorder.warnings if "computed" in w], [])
+        return result
+
+    def test_what_follows_from_known_numbers(self):
+        y = torch.randint(0, 5, (64, 128), generator=torch.Generator().manual_seed(1))
+
+        def run(device):
+            labels = y.to(device)
+            mask = labels == 3
+            hidden = torch.randn(64, 128, 16, device=device)
+            lengths = torch.tensor([3, 1, 2], device=device)
+            positions = torch.arange(10, device=device)
+            positions[2:4] = 7
+            rows = positions.view(2, 5)
+            rows += 1
+            steps = torch.zeros((), device=device)
+            for _ in range(3):
+                steps += 1
+            where = torch.full((3, 3), 2.0, device=device)
+            where.fill_diagonal_(0)
+            return [mask.sum().item(), int(mask.sum()), labels[mask].shape, hidden[mask].shape, torch.nonzero(mask).tolist(),
+                    torch.masked_select(hidden[..., 0], mask).shape, torch.unique(labels).tolist(), torch.bincount(labels.flatten()).tolist(),
+                    positions.tolist(), torch.repeat_interleave(lengths).tolist(),
+                    torch.repeat_interleave(hidden[:3], lengths, dim=0).shape, steps.item(), where.tolist(), torch.where(where > 0)[1].tolist(),
+                    bool((labels >= 0).all()), labels.float().mean().cpu().item(), torch.cumsum(lengths, 0).tolist(),
+                    [t.shape for t in hidden.split(lengths.tolist() + [58])], labels.max().item() + 1]
+
+        self.assertEqual(self.inside(lambda: run(CARD)), run("cpu"))
+
+    def test_large_batches_of_tokens(self):
+        for shape in ((12, 1024), (64, 4096)):
+            y = torch.randint(0, 9, shape)
+            self.assertEqual(self.inside(lambda y=y: (y.to(CARD) == 3).sum().item()), (y == 3).sum().item())
+
+    def test_drawn_on_the_card(self):
+        drawn = self.inside(lambda: (sorted(torch.randperm(10, device=CARD).tolist()), torch.randint(3, 5, (99,), device=CARD).unique().tolist(),
+                                     (torch.rand(1000, device=CARD) < 0.5).sum().item()))
+        self.assertEqual(drawn[:2], (list(range(10)), [3, 4]))
+        self.assertTrue(400 < drawn[2] < 600)
+
+    def test_an_unknown_makes_unknown(self):
+        def mixed(out):
+            x = torch.zeros(4, 8, device=CARD)
+            x += out
+            y = torch.ones(8, device=CARD)
+            y[2:4].copy_(out[0, :2])
+            z = torch.zeros(4)
+            z.copy_(out[0, :4])
+            return [type(t) for t in (x.sum().item(), y.sum().item(), (y * 2)[0].item(), z[0].item(), z.mean().item())]
+
+        self.assertEqual(with_model(mixed), [_values.MadeFloat] * 5)
+
+    def test_nothing_of_it_is_written_down(self):
+        def run(read):
+            def job():
+                model = nn.Linear(8, 8).to(CARD)
+                x, y = torch.ones(4, 8).to(CARD), torch.arange(4).to(CARD)
+                if read:
+                    y.tolist()
+                    y.max().item()
+                train(model, x, lambda out: nn.functional.cross_entropy(out, y))
+            return job
+
+        events = [recorded(run(read))[0]["events"] for read in (False, True)]
+        self.assertEqual(len(events[1]) - len(events[0]), 2)  # max and its result's death
+
+
+class MadeUp(unittest.TestCase):
+    """What a model gave has no numbers: they may be shown, not used."""
+
+    def test_they_can_be_shown(self):
+        def show(out):
+            labels = torch.arange(4, device=CARD)
+            correct = (out.argmax(1) == labels).sum().item()
+            correct += int((out.argmax(1) == labels).sum())
+            accuracy = correct / 4
+            losses = torch.zeros(3)
+            losses[1] = out.sum().item()
+            array = out.detach().cpu().numpy()
+            return [f"{accuracy:.2f} {out.mean().item():.3f}", "%.3f %d" % (accuracy, correct),
+                    json.dumps({"a": accuracy, "b": correct, "c": out.argmax().item()}), round(accuracy, 2), math.exp(out.mean().item()),
+                    max(correct, 3), sum([correct, correct]), str(array.mean()), np.mean([1.0, accuracy]),
+                    float(losses.mean()), array.argmax(1).tolist(), out.argmax().item() == 1, out.argmax().item() > 0, f"{out.argmax().item():4d}",
+                    sorted([out.argmax().item(), 3]), {out.argmax().item(): 1}, losses.tolist(), "%s" % out[0, 0].item(), float(out.sum()) + 1,
+                    math.isfinite(out.sum().item())]
+
+        shown = with_model(show)
+        self.assertEqual(shown[0][-5:], "1.000")
+        self.assertIs(shown[-1], True)
+
+    def test_they_keep_their_mark(self):
+        def marks(out):
+            loss, best = out.sum().item(), out.argmax().item()
+            array = out.detach().cpu().numpy()
+            return [loss * 2 + 1, -loss, 1 - loss, loss / best, best // 2, best + 1, 3 * best, best % 2, abs(best), sum([loss, 2.0]), round(loss),
+                    array[0, 0], array.argmax(1)[0], array.sum(), (array * 2).mean(), out.tolist()[0][0], out.argmax(1).tolist()[0],
+                    next(iter(array[0])), torch.tensor([loss, 1.0]).sum().item(), torch.tensor(best).item(), torch.from_numpy(array).sum().item()]
+
+        for value in with_model(marks):
+            self.assertTrue(_values.is_made(value), (value, type(value)))
+
+    def refused(self, use):
+        """The script's own except does not make an answer of it."""
+
+        def swallow(out):
+            try:
+                use(out)
+            except Exception:
+                pass
+
+        with self.assertRaises(_values.MadeUp) as caught:
+            with_model(swallow)
+        fault = caught.exception
+        self.assertIsInstance(fault, plimsoll.InputError)
+        self.assertRegex(str(fault), r"^test_values.py, line [0-9]+.*: .*number that was not computed")
+        return fault
+
+    def test_they_are_no_sizes_and_no_indices(self):
+        x = list(range(10))
+        for number, use in enumerate((
+                lambda out: torch.zeros(out.argmax().item(), device=CARD), lambda out: out[:out.argmax().item()], lambda out: x[out.argmax().item()],
+                lambda out: [1 for _ in range(out.argmax().item())], lambda out: torch.zeros(int(out.argmax())),
+                lambda out: out[:, :int(out.argmax())], lambda out: nn.functional.one_hot(out.argmax(1)),
+                lambda out: out[out.argmax():], lambda out: out.split([out.argmax().item(), 4]), lambda out: torch.zeros(4)[:out.argmax()],
+                lambda out: out.view(int(out.argmax()) // 4, -1), lambda out: np.zeros(out.argmax().item()), lambda out: x[:out.argmax().item() + 1],
+                lambda out: x[out.argmax()], lambda out: torch.zeros(int(out.sum().item() * 3)), lambda out: torch.zeros(round(out.sum().item())),
+                lambda out: x[out.argmax(1).tolist()[0]], lambda out: x[out.argmax(1).cpu().numpy()[0]],
+                lambda out: np.zeros(out.cpu().numpy().argmax()),
+                lambda out: torch.arange(8)[int(out.argmax())])):
+            with self.subTest(number):
+                self.refused(use)
+
+    def test_the_line_is_the_scripts(self):
+        here = __import__("inspect").currentframe().f_lineno
+        fault = self.refused(lambda out: torch.zeros(out.argmax().item()))
+        self.assertEqual(fault.where, "test_values.py, line %d" % (here + 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
