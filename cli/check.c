@@ -1,4 +1,4 @@
-/* check: one line and an exit code, for scripts: 0 fits, 10 does not. */
+/* check: one line and an exit code, for scripts: 0 fits, 11 may not fit, 10 does not fit. */
 #include <stdio.h>
 
 #include "core/json_writer.h"
@@ -6,22 +6,9 @@
 #include "verbs.h"
 
 static void print_line(const pl_model *model, const pl_report *report) {
-    int64_t left = headroom(report);
     text_clean(stdout, pl_model_describe(model)->name);
-    printf(": %s%s%s %s: %s (", text_style(report->fits ? GREEN : RED),
-           report->fits ? "fits" : "does not fit", text_style(PLAIN), report->gpu->title,
-           text_bytes(report->peak_bytes).text);
-    if (report->low_bytes >= 0 && report->high_bytes >= 0)
-        printf("%s to %s", text_bytes(report->low_bytes).text, text_bytes(report->high_bytes).text);
-    else
-        fputs("no interval", stdout);
-    printf(") of %s", text_bytes(report->gpu->capacity_bytes).text);
-    if (left >= 0 && report->fits)
-        printf(", %s to spare\n", text_bytes(left).text);
-    else if (left < 0)
-        printf(", %s too much\n", text_bytes(-left).text);
-    else
-        printf(", the allocator runs out of memory\n");
+    printf(": %s, ", text_bytes(report->peak_bytes).text);
+    print_verdict(report);
 }
 
 int verb_check(const request *r) {
@@ -36,9 +23,11 @@ int verb_check(const request *r) {
         pl_json_put_string(&j, "model", pl_model_describe(model)->name);
         pl_json_put_string(&j, "gpu", report->gpu->name);
         pl_json_put_bool(&j, "fits", report->fits);
+        json_verdict(&j, report);
         pl_json_put_count(&j, "peak_bytes", report->peak_bytes);
         pl_json_put_count(&j, "low_bytes", report->low_bytes);
         pl_json_put_count(&j, "high_bytes", report->high_bytes);
+        pl_json_put_count(&j, "upper_bytes", report->upper_bytes);
         pl_json_put_count(&j, "capacity_bytes", report->gpu->capacity_bytes);
         pl_json_put_int(&j, "headroom_bytes", headroom(report));
         pl_json_put_bool(&j, "out_of_memory", report->out_of_memory);
@@ -52,7 +41,7 @@ int verb_check(const request *r) {
             putc('\n', stderr);
         }
     }
-    if (code == 0 && !report->fits) code = EXIT_NO_FIT;
+    if (code == 0) code = verdict_code(report->verdict);
     pl_report_close(&report);
     pl_model_close(&model);
     return code;

@@ -50,7 +50,7 @@ static bool says_how(const pl_job *job, const pl_job *standard) {
            job->cudnn_benchmark || job->train || job->alloc_conf ||
            job->accumulate != standard->accumulate || job->parallel != standard->parallel ||
            job->host_speed != standard->host_speed || job->copy_gbps != standard->copy_gbps ||
-           strcmp(job->optimizer, standard->optimizer) != 0;
+           job->risk != standard->risk || strcmp(job->optimizer, standard->optimizer) != 0;
 }
 
 /* Both demands, and the card: the one asked for, that of an estimate, or the default. */
@@ -76,8 +76,8 @@ static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
     pl_job_default(&standard);
     if (known[0] && known[1] && says_how(&r->job, &standard))
         return complain(PL_USAGE,
-                        "both are estimates already: how a job is trained is said when it "
-                        "is estimated");
+                        "both are estimates already: how a job is trained, and what risk is "
+                        "accepted, is said when it is estimated");
     if (!name) name = standard.gpu;
     *gpu = pl_gpu_find(name);
     if (!*gpu)
@@ -148,7 +148,7 @@ static void print_pair(const pl_demand jobs[2], const pl_pair *pair, const pl_gp
     print_speeds(jobs, pair);
     printf("\n%s%s%s: both take up to %s of the %s that processes can have, contexts counted "
            "twice\n",
-           text_style(pair->fits ? GREEN : RED), pair->fits ? "fits" : "does not fit",
+           text_style(verdict_style(pair->verdict)), pl_verdict_name(pair->verdict),
            text_style(PLAIN), text_bytes(pair->needed_bytes).text,
            text_bytes(pair->usable_bytes).text);
     if (isfinite(pair->gain.value)) {
@@ -179,6 +179,7 @@ static void print_json(const pl_demand jobs[2], const pl_pair *pair, const pl_gp
     pl_json_put_string(&j, "gpu", gpu->name);
     pl_json_put_string(&j, "sharing", pl_sharing_name(pair->sharing));
     pl_json_put_bool(&j, "fits", pair->fits);
+    pl_json_put_string(&j, "verdict", pl_verdict_name(pair->verdict));
     pl_json_put_count(&j, "needed_bytes", pair->needed_bytes);
     pl_json_put_count(&j, "usable_bytes", pair->usable_bytes);
     pl_json_put_open(&j, "jobs", '[');
@@ -218,5 +219,5 @@ int verb_collocate(const request *r) {
         print_json(jobs, &pair, gpu);
     else
         print_pair(jobs, &pair, gpu);
-    return pair.fits ? 0 : EXIT_NO_FIT;
+    return verdict_code(pair.verdict);
 }

@@ -29,11 +29,6 @@ int simulate(pl_report **report, const pl_model *model, const request *r, const 
     return status == PL_OK ? 0 : complain_of(&err, r->file);
 }
 
-int64_t headroom(const pl_report *report) {
-    return pl_gpu_usable(report->gpu) -
-           (report->high_bytes >= 0 ? report->high_bytes : report->peak_bytes);
-}
-
 bool has_breakdown(const pl_report *report) {
     for (int kind = 0; kind < PL_KINDS; kind++)
         if (pl_report_bytes(report, (pl_kind)kind) < 0) return false;
@@ -180,21 +175,6 @@ void print_peak(const pl_report *report) {
     print_parts(report);
 }
 
-void print_fits(const pl_report *report) {
-    int64_t left = headroom(report);
-    const char *capacity = report->gpu->title;
-    small_text total = text_bytes(report->gpu->capacity_bytes);
-    if (report->fits)
-        printf("%sfits%s %s (%s): %s to spare\n", text_style(GREEN), text_style(PLAIN), capacity,
-               total.text, text_bytes(left).text);
-    else if (left < 0)
-        printf("%sdoes not fit%s %s (%s): %s too much\n", text_style(RED), text_style(PLAIN),
-               capacity, total.text, text_bytes(-left).text);
-    else
-        printf("%sdoes not fit%s %s (%s): the allocator runs out of memory\n", text_style(RED),
-               text_style(PLAIN), capacity, total.text);
-}
-
 void print_warnings(const pl_report *report) {
     for (size_t i = 0; i < report->warning_count; i++) {
         printf("%swarning:%s ", text_style(YELLOW), text_style(PLAIN));
@@ -233,7 +213,7 @@ int verb_estimate(const request *r) {
     } else if (code == 0) {
         print_model(model, report, &job);
         print_peak(report);
-        print_fits(report);
+        print_verdict(report);
         print_use(report, &job, model);
         print_warnings(report);
     }

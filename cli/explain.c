@@ -24,7 +24,7 @@ typedef struct change {
     pl_job job;
     pl_status status;
     int64_t peak, high;
-    bool fits, out_of_memory;
+    pl_verdict verdict;
     char message[512];
 } change;
 
@@ -92,9 +92,8 @@ static void simulate_changes(change *list, size_t count, const pl_model *model) 
         list[i].status = pl_estimate(&report, model, &list[i].job, &err);
         if (list[i].status == PL_OK) {
             list[i].peak = report->peak_bytes;
-            list[i].high = report->high_bytes;
-            list[i].fits = report->fits;
-            list[i].out_of_memory = report->out_of_memory;
+            list[i].high = report->upper_bytes;
+            list[i].verdict = report->verdict;
         } else {
             snprintf(list[i].message, sizeof list[i].message, "%s", err.message);
         }
@@ -170,13 +169,9 @@ static void print_changes(const change *list, size_t count, const pl_report *rep
         }
         small_text peak = text_bytes(c->peak), high = text_bytes(c->high),
                    difference = text_change(c->peak - report->peak_bytes);
-        /* Fragmentation can use up a card that the peak alone would leave room on. */
-        bool lost = c->out_of_memory && c->high <= pl_gpu_usable(report->gpu);
         table_row(t, (const char *[]){c->name, peak.text, difference.text,
-                                      c->high >= 0 ? high.text : "-",
-                                      c->fits ? "yes"
-                                      : lost  ? "no: out of memory"
-                                              : "no"});
+                                      c->high >= 0 ? high.text : "-", verdict_answer(c->verdict)});
+        table_style(t, 4, verdict_style(c->verdict));
     }
     table_print(t, stdout, 2);
 }
@@ -198,9 +193,10 @@ static void json_changes(pl_json_writer *j, const change *list, size_t count,
         else
             pl_json_put_string(j, "change_bytes", NULL);
         if (c->status == PL_OK)
-            pl_json_put_bool(j, "fits", c->fits);
+            pl_json_put_bool(j, "fits", c->verdict == PL_FITS);
         else
             pl_json_put_string(j, "fits", NULL);
+        pl_json_put_string(j, "verdict", known ? pl_verdict_name(c->verdict) : NULL);
         pl_json_put_string(j, "error", c->status == PL_OK ? NULL : c->message);
         pl_json_put_close(j, '}');
     }
@@ -275,7 +271,7 @@ int verb_explain(const request *r) {
         } else {
             print_model(model, report, &job);
             print_peak(report);
-            print_fits(report);
+            print_verdict(report);
             print_modules(&tree, tree.total);
             print_tensors(report);
             print_changes(list, count, report);

@@ -103,6 +103,7 @@ static void json_trial(pl_json_writer *j, const char *target, const pl_trial *t)
     pl_json_put_real(j, "error", trial_counts(t) ? trial_error(target, t) : NAN);
     pl_json_put_real(j, "allocated_error", trial_allocated_error(t));
     pl_json_put_real(j, "elapsed_us", known ? t->elapsed_us : NAN);
+    pl_json_put_real(j, "chance", known ? t->chance : NAN);
     pl_json_put_string(j, "message", known ? NULL : t->message);
     pl_json_put_close(j, '}');
 }
@@ -246,6 +247,8 @@ static void csv_trial(FILE *out, const char *estimator, const char *target, cons
     for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++) csv_bytes(out, bytes[k]);
     csv_share(out, trial_counts(t) ? trial_error(target, t) : NAN);
     csv_share(out, trial_allocated_error(t));
+    fprintf(out, "%s,", known ? t->interval : "");
+    csv_share(out, known ? t->chance : NAN);
     if (known && isfinite(t->elapsed_us)) fputs(PL_REAL(".3f", t->elapsed_us), out);
     putc('\n', out);
 }
@@ -260,7 +263,8 @@ int comparison_csv(const comparison *c, const char *path) {
         "predicted_low,predicted_high,"
         "measured_bytes,measured_allocated,measured_reserved,measured_overhead,peak_bytes,low_"
         "bytes,high_bytes,"
-        "allocated_bytes,reserved_bytes,overhead_bytes,error,allocated_error,elapsed_us\n",
+        "allocated_bytes,reserved_bytes,overhead_bytes,error,allocated_error,interval,chance,"
+        "elapsed_us\n",
         out);
     for (size_t i = 0; i < c->ran; i++)
         for (size_t k = 0; k < c->list[i].evaluation->count; k++)

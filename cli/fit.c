@@ -50,7 +50,7 @@ static void print_batch(const pl_fit *fit, const pl_symbol *batch, const pl_repo
                fit->batch, report->gpu->title, text_bytes(fit->high_at).text);
     } else {
         /* The two bounds and the room between them are to be told apart. */
-        int64_t room = pl_gpu_usable(report->gpu), step = apart(fit->high_above, fit->high_at),
+        int64_t room = report->usable_bytes, step = apart(fit->high_above, fit->high_at),
                 beyond = apart(fit->high_above, room);
         if (beyond > 0 && beyond < step) step = beyond;
         printf("%slargest batch %" PRId64
@@ -85,9 +85,11 @@ static int over_cards(const request *r, const pl_model *model, table *t, pl_json
             pl_json_put_open(j, NULL, '{');
             pl_json_put_string(j, "name", gpu->name);
             pl_json_put_bool(j, "fits", report->fits);
+            json_verdict(j, report);
             pl_json_put_count(j, "peak_bytes", report->peak_bytes);
             pl_json_put_count(j, "low_bytes", report->low_bytes);
             pl_json_put_count(j, "high_bytes", report->high_bytes);
+            pl_json_put_count(j, "upper_bytes", report->upper_bytes);
             pl_json_put_count(j, "capacity_bytes", gpu->capacity_bytes);
             pl_json_put_int(j, "headroom_bytes", left);
             pl_json_put_bool(j, "out_of_memory", report->out_of_memory);
@@ -95,15 +97,13 @@ static int over_cards(const request *r, const pl_model *model, table *t, pl_json
             pl_json_put_close(j, '}');
         } else {
             small_text capacity = text_bytes(gpu->capacity_bytes),
-                       high = text_bytes(report->high_bytes), peak = text_bytes(report->peak_bytes),
-                       change = text_change(left);
-            /* Fragmentation can use up a card that the peak alone would leave room on. */
-            bool lost = report->out_of_memory && left >= 0;
+                       high = text_bytes(report->upper_bytes),
+                       peak = text_bytes(report->peak_bytes), change = text_change(left);
             table_row(t, (const char *[]){gpu->name, capacity.text, peak.text,
-                                          report->high_bytes >= 0 ? high.text : "-",
-                                          report->fits ? "yes" : "no",
-                                          lost ? "out of memory" : change.text,
+                                          report->upper_bytes >= 0 ? high.text : "-",
+                                          verdict_answer(report->verdict), change.text,
                                           gpu->calibrated ? "measured" : "data sheet"});
+            table_style(t, 4, verdict_style(report->verdict));
         }
         pl_report_close(&report);
     }

@@ -1,6 +1,7 @@
 /* heatmap: the table of a sweep as a picture. A cell's colour is the share of the card that its
- * peak takes, from light to dark; one that does not fit is red and its text struck by a border, so
- * that the picture reads without colours too. */
+ * peak takes, from light to dark green; one that may not fit is yellow, with its upper end and a
+ * broken line below, one that does not fit is red, with a whole line, so that the picture reads
+ * without colours too. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,11 +14,19 @@
 
 enum { CELL_WIDE = 92, CELL_HIGH = 40, LEFT = 96, TOP = 96, RIGHT = 28, BOTTOM = 64 };
 
-/* Light to dark green up to the card's room; red beyond. */
-static void colour_of(char out[8], double share, bool fits) {
+static const struct {
+    const char *fill, *line, *dash, *mark; /* of fill NULL: by share */
+} looks[PL_VERDICTS] = {
+    [PL_FITS] = {NULL, NULL, NULL, ""},
+    [PL_MAY_NOT_FIT] = {"#f2d488", "#8a5a00", "4 3", "~ "},
+    [PL_DOES_NOT_FIT] = {"#e3a9a5", "#9b2f2a", NULL, "\u2717 "},
+};
+
+/* Light to dark green up to the card's room; yellow and red beyond. */
+static void colour_of(char out[8], double share, pl_verdict verdict) {
     static const double light[3] = {236, 244, 236}, dark[3] = {64, 133, 88};
-    if (!fits) {
-        memcpy(out, "#e3a9a5", 8);
+    if (looks[verdict].fill) {
+        memcpy(out, looks[verdict].fill, 8);
         return;
     }
     double t = share < 0 ? 0 : share > 1 ? 1 : share;
@@ -31,28 +40,37 @@ static void draw_cell(FILE *out, const sweep_grid *g, size_t row, size_t column)
     double x = LEFT + (double)column * CELL_WIDE, y = TOP + (double)row * CELL_HIGH;
     double share = (double)c->peak_bytes / (double)g->gpu->capacity_bytes;
     char colour[8];
-    colour_of(colour, share, c->fits);
+    colour_of(colour, share, c->verdict);
     svg_rect(out, x + 1, y + 1, CELL_WIDE - 2, CELL_HIGH - 2, colour);
-    if (!c->fits)
-        svg_line(out, x + 8, y + CELL_HIGH - 7, x + CELL_WIDE - 8, y + CELL_HIGH - 7, "#9b2f2a", 2,
-                 NULL);
-    const char *ink = c->fits && share > 0.7 ? "#ffffff" : SVG_INK;
-    svg_text(out, x + CELL_WIDE / 2.0, y + CELL_HIGH / 2.0 + 4, 12, SVG_MIDDLE, ink, false,
-             text_bytes(c->peak_bytes).text);
+    if (looks[c->verdict].line)
+        svg_line(out, x + 8, y + CELL_HIGH - 5, x + CELL_WIDE - 8, y + CELL_HIGH - 5,
+                 looks[c->verdict].line, 2, looks[c->verdict].dash);
+    const char *ink = c->verdict == PL_FITS && share > 0.7 ? "#ffffff" : SVG_INK;
+    bool upper = c->verdict == PL_MAY_NOT_FIT && c->upper_bytes >= 0;
+    char text[96];
+    snprintf(text, sizeof text, "%s%s", looks[c->verdict].mark, text_bytes(c->peak_bytes).text);
+    svg_text(out, x + CELL_WIDE / 2.0, y + CELL_HIGH / 2.0 + (upper ? -3 : 4), 12, SVG_MIDDLE, ink,
+             false, text);
+    if (!upper) return;
+    snprintf(text, sizeof text, "to %s", text_bytes(c->upper_bytes).text);
+    svg_text(out, x + CELL_WIDE / 2.0, y + CELL_HIGH / 2.0 + 10, 10, SVG_MIDDLE, ink, false, text);
 }
 
 static void draw_legend(FILE *out, const sweep_grid *g, double y) {
     char colour[8], text[96];
     double x = LEFT;
     for (int i = 0; i <= 10; i++, x += 16) {
-        colour_of(colour, i / 10.0, true);
+        colour_of(colour, i / 10.0, PL_FITS);
         svg_rect(out, x, y, 16, 12, colour);
     }
-    snprintf(text, sizeof text, "0 to 100 %% of %s", text_bytes(g->gpu->capacity_bytes).text);
+    snprintf(text, sizeof text, "fits: 0 to 100 %% of %s", text_bytes(g->gpu->capacity_bytes).text);
     svg_text(out, x + 8, y + 11, 12, SVG_START, SVG_INK, false, text);
-    colour_of(colour, 0, false);
-    svg_rect(out, LEFT, y + 20, 16, 12, colour);
-    svg_text(out, LEFT + 24, y + 31, 12, SVG_START, SVG_INK, false, "does not fit");
+    x = LEFT;
+    for (int v = PL_MAY_NOT_FIT; v < PL_VERDICTS; v++, x += 132) {
+        svg_rect(out, x, y + 20, 16, 12, looks[v].fill);
+        snprintf(text, sizeof text, "%s%s", looks[v].mark, pl_verdict_name((pl_verdict)v));
+        svg_text(out, x + 24, y + 31, 12, SVG_START, SVG_INK, false, text);
+    }
 }
 
 int heatmap_write(const char *path, const sweep_grid *g) {

@@ -18,6 +18,7 @@ static const struct {
     {4, "something missing on the machine"},
     {5, "more than --max-memory or --max-time allow"},
     {10, "check: the job does not fit; collocate: not both"},
+    {11, "check: the job may not fit; collocate: both may not"},
 };
 
 enum { EXIT_CODES = sizeof exit_codes / sizeof *exit_codes };

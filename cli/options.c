@@ -44,9 +44,11 @@ const verb_row verb_table[VERBS] = {
          "and operator.",
          NULL},
     [VERB_CHECK] =
-        {"check", "FILE", 1, 1, "a gate: exit code 0 when the job fits, 10 when it does not",
-         "Prints one line. The job fits when the upper end of its interval does not exceed "
-         "what the card holds.",
+        {"check", "FILE", 1, 1,
+         "a gate: exit code 0 when the job fits, 11 when it may not, 10 when it does not",
+         "Prints one line. The job fits when the upper end of its interval does not exceed what a "
+         "process can have of the card; it does not fit when the lower end does; else it may not "
+         "fit. --risk moves the upper end.",
          NULL},
     [VERB_FIT] =
         {"fit", "FILE", 1, 1, "the largest batch for a GPU, and the GPUs a job fits on",
@@ -59,7 +61,8 @@ const verb_row verb_table[VERBS] = {
          "Tells whether two jobs fit one card together, how much slower each of them gets, and "
          "whether running them together does more work than one after the other. A and B are what "
          "estimate --json has printed, or models as estimate takes them; models are estimated "
-         "first, both with the options given. Exit code 10 where they do not fit together.",
+         "first, both with the options given. Exit code 10 where they do not fit together, 11 where they "
+         "may not.",
          NULL},
     [VERB_CONVERT] =
         {"convert", "FILE", 1, 1, "any model file as plimsoll's own graph, in JSON",
@@ -181,6 +184,9 @@ const option_row option_table[] = {
     {IN(COLLOCATE), "sharing", 0, "HOW", OPTION_SHARING, PLACE(sharing), sharing_name, "slices",
      "how the processes share the card: the driver's time slices, or NVIDIA's multi-process "
      "service"},
+    {MODEL, "risk", 0, "P", OPTION_RISK, PLACE(job.risk), NULL, "2.5",
+     "chance of an out-of-memory that is accepted, in percent, 0.5 to 50: a job fits when it takes "
+     "more than the card has with no greater chance"},
     {MODEL & ~IN(CHECK) & ~IN(FIT), "host-speed", 0, "X", OPTION_RATE, PLACE(job.host_speed), NULL,
      "1", "the host's speed, that of the measured one being 1; 0.1 to 10"},
     {MODEL & ~IN(CHECK) & ~IN(FIT), "copy-gbps", 0, "X", OPTION_RATE, PLACE(job.copy_gbps), NULL,
@@ -519,6 +525,21 @@ static int set_rate(const option_row *row, const char *value, double *number) {
     return 0;
 }
 
+/* Percent, with or without the sign. */
+static int set_risk(const option_row *row, const char *value, double *share) {
+    char text[64];
+    size_t length = strcspn(value, "%");
+    while (length > 0 && value[length - 1] == ' ') length--;
+    snprintf(text, sizeof text, "%.*s", length < sizeof text ? (int)length : 63, value);
+    double percent;
+    if (length >= sizeof text || strcspn(value, "%") + 1 < strlen(value) ||
+        !plain_number(text, &percent))
+        return complain(PL_USAGE, "--%s: %s is not a number of percent, such as 5", row->name,
+                        value);
+    *share = percent / 100;
+    return 0;
+}
+
 /* What pl_job_check refuses, with the option's name. */
 static int check_job(const pl_job *given) {
     pl_job job = *given;
@@ -638,6 +659,7 @@ static int set_value(request *out, const option_row *row, const char *value) {
     case OPTION_BYTES: return set_bytes(row, value, &AT(size_t));
     case OPTION_TIME: return set_time(row, value, &AT(int64_t));
     case OPTION_SHARE: return set_share(row, value, &AT(double));
+    case OPTION_RISK: return set_risk(row, value, &AT(double));
     case OPTION_RATE: return set_rate(row, value, &AT(double));
     case OPTION_FILES:
     case OPTION_FOLDERS: return add_file(row, value, &AT(file_list));

@@ -92,6 +92,7 @@ typedef enum option_type {
     OPTION_LOSS,      /* pl_loss: one of names */
     OPTION_LOAD,      /* pl_load: one of names */
     OPTION_SPLIT,     /* pl_split: one of names */
+    OPTION_RISK,      /* double: percent here, a share there */
     OPTION_SHARING,   /* pl_sharing: one of names */
     OPTION_PARALLEL,  /* the job's parallel fields */
 } option_type;

@@ -2,12 +2,16 @@
 #ifndef CLI_SWEEP_H
 #define CLI_SWEEP_H
 
+#include "core/counts.h"
 #include "options.h"
 
 typedef struct sweep_cell {
     int64_t peak_bytes, low_bytes, high_bytes; /* low and high below 0: the estimator has none */
     double step_ms;                            /* NAN likewise */
-    bool fits, out_of_memory;
+    pl_verdict verdict;
+    bool out_of_memory;
+    int64_t upper_bytes;     /* what is held against the card; below 0: the peak is */
+    int64_t kinds[PL_KINDS]; /* at the peak; below 0: not known */
 } sweep_cell;
 
 typedef struct sweep_grid {

@@ -79,6 +79,38 @@ small_text text_bytes_apart(int64_t bytes, int64_t step) {
     return t;
 }
 
+/* Unit and decimals are format_bytes's, of the whole. */
+small_text text_of(int64_t part, int64_t whole) {
+    static const struct {
+        int64_t unit;
+        const char *name;
+        int decimals;
+    } units[] = {{1 << 30, "GiB", 2}, {1 << 20, "MiB", 1}, {1 << 10, "KiB", 1}, {1, "B", 0}};
+    small_text t = {"?"};
+    if (part < 0 || whole < 0) return t;
+    size_t i = 0;
+    while (i < 3 && whole < units[i].unit) i++;
+    if (part < units[i].unit) {
+        snprintf(t.text, sizeof t.text, "%.20s of %.20s", text_bytes(part).text,
+                 text_bytes(whole).text);
+        return t;
+    }
+    double unit = (double)units[i].unit, most = i == 0 ? 99.995 * unit : INFINITY;
+    int few = (double)part >= most && (double)whole >= most ? 1 : units[i].decimals;
+    for (int decimals = few; decimals <= 4; decimals++) {
+        bool first = decimals == units[i].decimals; /* 139.5 beside 2.31 */
+        small_text a = text_fixed((double)part / unit,
+                                  first && (double)part >= most ? 1 : decimals),
+                   b = text_fixed((double)whole / unit,
+                                  first && (double)whole >= most ? 1 : decimals);
+        if (part != whole && strcmp(a.text, b.text) == 0) continue;
+        snprintf(t.text, sizeof t.text, "%.16s of %.16s %s", a.text, b.text, units[i].name);
+        return t;
+    }
+    snprintf(t.text, sizeof t.text, "%" PRId64 " of %" PRId64 " B", part, whole);
+    return t;
+}
+
 small_text text_change(int64_t bytes) {
     small_text t;
     format_bytes(t.text, sizeof t.text,
@@ -267,6 +299,7 @@ static const struct {
     {"options", "--set"},
     {"parallel", "--parallel"},
     {"precision", "--precision"},
+    {"risk", "--risk"},
     {"seq", "--seq"},
     {"sharing", "--sharing"},
     {"split", "--split"},
@@ -351,12 +384,13 @@ char *need_string(const char *string) {
 typedef struct table_line {
     struct table_line *next;
     char **cells;
+    style *styles;
 } table_line;
 
 struct table {
     const char *columns;
     size_t count;
-    table_line *first, **last;
+    table_line *first, **last, *newest;
 };
 
 table *table_new(const char *columns) {
@@ -370,9 +404,15 @@ table *table_new(const char *columns) {
 void table_row(table *t, const char *const *cells) {
     table_line *line = need(1, sizeof *line);
     line->cells = need(t->count, sizeof *line->cells);
+    line->styles = need(t->count, sizeof *line->styles); /* all PLAIN */
     for (size_t i = 0; i < t->count; i++) line->cells[i] = need_string(cells[i] ? cells[i] : "");
     *t->last = line;
     t->last = &line->next;
+    t->newest = line;
+}
+
+void table_style(table *t, size_t column, style of) {
+    if (t->newest && column < t->count) t->newest->styles[column] = of;
 }
 
 static int columns_of(const char *text) {
@@ -384,6 +424,7 @@ static int columns_of(const char *text) {
 static void line_free(const table *t, table_line *line) {
     for (size_t i = 0; i < t->count; i++) free(line->cells[i]);
     free(line->cells);
+    free(line->styles);
     free(line);
 }
 
@@ -401,7 +442,9 @@ void table_print(table *t, FILE *out, int indent) {
             int space = widths[i] - columns_of(line->cells[i]);
             bool right = t->columns[i] == 'r';
             if (right) fprintf(out, "%*s", space, "");
+            if (line->styles[i] != PLAIN) fputs(text_style(line->styles[i]), out);
             text_clean(out, line->cells[i]);
+            if (line->styles[i] != PLAIN) fputs(text_style(PLAIN), out);
             if (i + 1 == t->count) break;
             if (!right) fprintf(out, "%*s", space, "");
             fputs("  ", out);

@@ -12,7 +12,7 @@
 #define CLI_PRINTF(f, a)
 #endif
 
-enum { EXIT_NO_FIT = 10 }; /* the other exit codes are pl_status's values */
+enum { EXIT_NO_FIT = 10, EXIT_MAY_NOT_FIT = 11 }; /* the others are pl_status's values */
 
 /* Reads the locale and the environment; called once, first of all. */
 void text_start(void);
@@ -31,6 +31,8 @@ small_text text_bytes(int64_t bytes); /* "1.53 GiB", "742.0 MiB", "512 B"; "?" b
 /* The same, in MiB or in bytes where `step`, a difference that is to be seen, is below 1 % of it.
  */
 small_text text_bytes_apart(int64_t bytes, int64_t step);
+/* "78.79 of 78.77 GiB", "742.0 MiB of 139.5 GiB": in as many digits as tell them apart. */
+small_text text_of(int64_t part, int64_t whole);
 small_text text_change(int64_t bytes); /* with a sign: "-120.0 MiB" */
 small_text text_count(int64_t count);  /* "25.6 M"; "?" below 0 */
 small_text text_percent(double share); /* 0.123: "12.3 %" */
@@ -75,6 +77,8 @@ typedef struct table table;
 table *
 table_new(const char *columns); /* one letter per column: l left, r right; first row: heads */
 void table_row(table *t, const char *const *cells); /* copies them */
+/* The style of a cell of the row that was added last. */
+void table_style(table *t, size_t column, style of);
 /* Prints and frees it. Rows are indented by `indent` columns. */
 void table_print(table *t, FILE *out, int indent);
 /* The same as a table of Markdown. */

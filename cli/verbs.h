@@ -4,6 +4,7 @@
 
 #include "core/json_writer.h"
 #include "options.h"
+#include "text.h"
 
 int verb_estimate(const request *r);
 int verb_explain(const request *r);
@@ -37,15 +38,25 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
 void print_peak(const pl_report *report);
 /* A step's time and compute, and how busy the card is; nothing where nothing is known of them. */
 void print_use(const pl_report *report, const pl_job *job, const pl_model *model);
-void print_fits(const pl_report *report);
+/* One line: the word, and the arithmetic. */
+void print_verdict(const pl_report *report);
 void print_warnings(const pl_report *report);
 
 /* Whether the estimator says what the peak is made of. */
 bool has_breakdown(const pl_report *report);
 /* "sim, hybrid": the estimators that simulate, and so have a timeline and what is alive. */
 const char *simulating_names(void);
-/* pl_gpu_usable less high_bytes (peak_bytes where there is no interval): what is left over, or
+/* usable_bytes less upper_bytes (peak_bytes where there is no interval): what is left over, or
  * below 0 what is missing. */
 int64_t headroom(const pl_report *report);
+
+/* A verdict in a table: its colour, "yes", "maybe" or "no", a mark of one column; as an exit code. */
+style verdict_style(pl_verdict verdict);
+const char *verdict_answer(pl_verdict verdict);
+const char *verdict_mark(pl_verdict verdict);
+int verdict_code(pl_verdict verdict);
+/* What the JSON has of it beside "fits": verdict, risk, oom_probability, usable_bytes. */
+void json_verdict(pl_json_writer *j, const pl_report *report);
+small_text text_risk(double risk); /* 0.025: "2.5 %" */
 
 #endif

@@ -50,6 +50,8 @@ _plimsoll() {
     *:--sharing)
         mapfile -t COMPREPLY < <(compgen -W "slices mps" -- "$word")
         return ;;
+    *:--risk)
+        return ;;
     *:--host-speed)
         return ;;
     *:--copy-gbps)
@@ -131,11 +133,11 @@ _plimsoll() {
         return ;;
     esac
     case ${COMP_WORDS[1]} in
-    estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --host-speed --copy-gbps --estimator --model --timeline --heatmap --max-memory --max-time --json --help --version" ;;
-    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --host-speed --copy-gbps --estimator --model --timeline --time --times --max-memory --max-time --json --help --version" ;;
-    check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --estimator --model --max-memory --max-time --json --help --version" ;;
-    fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --estimator --model --most --max-memory --max-time --json --help --version" ;;
-    collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --sharing --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;
+    estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --risk --host-speed --copy-gbps --estimator --model --timeline --heatmap --max-memory --max-time --json --help --version" ;;
+    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --risk --host-speed --copy-gbps --estimator --model --timeline --time --times --max-memory --max-time --json --help --version" ;;
+    check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --risk --estimator --model --max-memory --max-time --json --help --version" ;;
+    fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --risk --estimator --model --most --max-memory --max-time --json --help --version" ;;
+    collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --sharing --risk --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;
     convert) options="--batch --seq --task --attention --train --out --max-memory --max-time --json --help --version" ;;
     evaluate) options="--gpu --estimator --model --graphs --described --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --max-memory --max-time --json --help --version" ;;
     train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --max-memory --max-time --json --help --version" ;;

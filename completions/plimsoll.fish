@@ -4,7 +4,7 @@ complete -c plimsoll -n __fish_use_subcommand -a estimate -d 'memory, time and u
 complete -c plimsoll -n '__fish_seen_subcommand_from estimate' -F
 complete -c plimsoll -n __fish_use_subcommand -a explain -d 'what is alive at the peak, what would change it; where time goes'
 complete -c plimsoll -n '__fish_seen_subcommand_from explain' -F
-complete -c plimsoll -n __fish_use_subcommand -a check -d 'a gate: exit code 0 when the job fits, 10 when it does not'
+complete -c plimsoll -n __fish_use_subcommand -a check -d 'a gate: exit code 0 when the job fits, 11 when it may not, 10 when it does not'
 complete -c plimsoll -n '__fish_seen_subcommand_from check' -F
 complete -c plimsoll -n __fish_use_subcommand -a fit -d 'the largest batch for a GPU, and the GPUs a job fits on'
 complete -c plimsoll -n '__fish_seen_subcommand_from fit' -F
@@ -39,6 +39,7 @@ complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain check fit 
 complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain check fit evaluate train' -l gpu -s g -x -a 'h200 h100-sxm h100-pcie h100-nvl b200 a100-40gb a100-80gb v100-16gb v100-32gb l40s l4 a10 a10g t4 a6000 rtx6000-ada rtx3060 rtx3060ti rtx3070 rtx3070ti rtx3080-10gb rtx3080-12gb rtx3080ti rtx3090 rtx3090ti rtx4060 rtx4060ti-8gb rtx4060ti-16gb rtx4070 rtx4070super rtx4070ti rtx4070tisuper rtx4080 rtx4080super rtx4090 rtx5060ti-16gb rtx5070 rtx5070ti rtx5080 rtx5090' -d 'the card; plimsoll gpus lists them'
 complete -c plimsoll -n '__fish_seen_subcommand_from collocate' -l gpu -s g -x -a 'h200 h100-sxm h100-pcie h100-nvl b200 a100-40gb a100-80gb v100-16gb v100-32gb l40s l4 a10 a10g t4 a6000 rtx6000-ada rtx3060 rtx3060ti rtx3070 rtx3070ti rtx3080-10gb rtx3080-12gb rtx3080ti rtx3090 rtx3090ti rtx4060 rtx4060ti-8gb rtx4060ti-16gb rtx4070 rtx4070super rtx4070ti rtx4070tisuper rtx4080 rtx4080super rtx4090 rtx5060ti-16gb rtx5070 rtx5070ti rtx5080 rtx5090' -d 'the card; plimsoll gpus lists them'
 complete -c plimsoll -n '__fish_seen_subcommand_from collocate' -l sharing -x -a 'slices mps' -d 'how the processes share the card: the driver\'s time slices, or NVIDIA\'s multi-process service'
+complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain check fit collocate' -l risk -x -d 'chance of an out-of-memory that is accepted, in percent, 0.5 to 50: a job fits when it takes more than the card has with no greater chance'
 complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain collocate' -l host-speed -x -d 'the host\'s speed, that of the measured one being 1; 0.1 to 10'
 complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain collocate' -l copy-gbps -x -d 'copies of the batch to the card, in GB/s, while the step waits: 0.1 to 1000; inf: it is there when the step begins (pinned memory, fetched ahead)'
 complete -c plimsoll -n '__fish_seen_subcommand_from estimate explain check fit collocate' -l estimator -s e -x -a 'hybrid sim bigru-transformer bigru-transformer-light transformer-only bigru-only transformer-bigru decision-tree random-forest adaboost xgboost extra-trees catboost lightgbm lightgbm-library gpumemnet-mlp gpumemnet-transformer gpumemnet-regression horus dnnmem llmem zero accelerate faketensor' -d 'how the figures are found; plimsoll estimators lists them'

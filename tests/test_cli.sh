@@ -83,6 +83,31 @@ check_is_a_gate() {
     says out 'does not fit'
     gives 10 "$PLIMSOLL" check "$model" --gpu t4 --batch 4000 --json
     is "$(value fits <out)" false
+    is "$(value verdict <out)" 'does not fit'
+}
+# Between them: the interval holds what the card has. A greater risk lets it fit, a smaller one does not.
+check_says_when_it_may_not_fit() {
+    gives 11 "$PLIMSOLL" check "$model" --gpu t4 --batch 512
+    says out 'may not fit NVIDIA T4: up to [0-9.]* of [0-9.]* GiB usable ([0-9.]* GiB less the driver.s share), '
+    says out 'run out of memory, 2.5 % are accepted$'
+    gives 11 "$PLIMSOLL" check "$model" --gpu t4 --batch 512 --json
+    is "$(value verdict <out)" 'may not fit'
+    is "$(value fits <out)" false
+    is "$(value risk <out)" 0.025
+    is "$(value upper_bytes <out)" "$(value high_bytes <out)"
+    high=$(value upper_bytes <out)
+    is "$(value headroom_bytes <out)" "$(($(value usable_bytes <out) - high))"
+    for more in 0.5 1 2.5 5 10 20 50; do
+        gives "$([ "${more%.*}" -lt 20 ] && echo 11 || echo 0)" "$PLIMSOLL" check "$model" --gpu t4 --batch 512 --risk "$more" --json
+        [ "$(value upper_bytes <out)" -le "${last:-$((high * 2))}" ]
+        last=$(value upper_bytes <out)
+    done
+    gives 0 "$PLIMSOLL" check "$model" --gpu t4 --batch 512 --risk '20 %'
+    says out 'fits NVIDIA T4: .* to spare; at a risk of 20 %$'
+    for wrong in 0.4 51 x 5%% -5 ''; do
+        gives 2 "$PLIMSOLL" check "$model" --risk "$wrong"
+        says err '^plimsoll: --risk: '
+    done
 }
 version_is_printed() { gives 0 "$PLIMSOLL" --version; says out '^plimsoll [0-9]'; }
 
@@ -225,11 +250,14 @@ collocate_tells_of_two() {
     gives 0 "$PLIMSOLL" collocate a.json "$model" --json
     is "$(value jobs.1.slowdown <out)" "$(value jobs.0.slowdown <first)"
     # Too large together; the card is the models' that were asked for.
-    gives 10 "$PLIMSOLL" collocate "$model" "$model" --batch 200 --gpu t4
+    gives 10 "$PLIMSOLL" collocate "$model" "$model" --batch 300 --gpu t4
     says out '^does not fit: '
-    gives 10 "$PLIMSOLL" collocate "$model" "$model" --batch 200 --gpu t4 --json
+    gives 11 "$PLIMSOLL" collocate "$model" "$model" --batch 200 --gpu t4 --json
     is "$(value fits <out)" false
+    is "$(value verdict <out)" 'may not fit'
     is "$(value calibrated <out)" false
+    gives 11 "$PLIMSOLL" collocate "$model" "$model" --batch 200 --gpu t4
+    says out '^may not fit: '
     gives 2 "$PLIMSOLL" collocate a.json b.json --gpu t4
     says err 'again for t4 (--gpu)'
     gives 2 "$PLIMSOLL" collocate a.json b.json --batch 8
@@ -266,7 +294,7 @@ fit_finds_the_largest_batch() {
     batch=$(value largest.batch <out)
     [ "$batch" -gt 8 ]
     gives 0 "$PLIMSOLL" check "$model" --gpu t4 --batch "$batch"
-    gives 10 "$PLIMSOLL" check "$model" --gpu t4 --batch $((batch + 1))
+    gives 11 "$PLIMSOLL" check "$model" --gpu t4 --batch $((batch + 1))
     gives 0 "$PLIMSOLL" fit "$model" --gpu t4
     says out "largest batch $batch"
     gives 0 "$PLIMSOLL" fit "$ROOT/tests/data/graphs/mixed.pt2" # exported for 2 to 512
@@ -664,7 +692,7 @@ colour_on_a_terminal_only() {
 for name in no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
     explain_has_figures_out_of_memory timeline_keeps_names evaluate_says_what_is_amiss run_uses_what_is_built \
     missing_file_is_3 broken_files_are_3_with_a_place \
-    check_is_a_gate version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
+    check_is_a_gate check_says_when_it_may_not_fit version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
     explain_says_what_would_change explain_tells_where_time_goes compute_beside_what_is_counted hosts_differ collocate_tells_of_two \
     collocate_names_the_place evaluate_has_targets evaluate_pictures_of_targets fit_finds_the_largest_batch gpus_are_listed timeline_is_written \
     timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place evaluate_wrong_usage \

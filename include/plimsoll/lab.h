@@ -126,7 +126,9 @@ typedef struct pl_trial {
         predicted; /* in the target's unit: bytes, GFLOP, GFLOP/s, ms, percent; NAN: none */
     double predicted_low, predicted_high; /* its interval; NAN: none */
     int fold;                             /* in which it was kept apart; -1: no split */
-    double elapsed_us; /* of the estimate alone, graph and counts there already */
+    double elapsed_us;    /* of the estimate alone, graph and counts there already */
+    const char *interval; /* what [low_bytes, high_bytes] was made of; "" where there is none */
+    double chance;        /* that the estimate gave of more than measured_bytes; NAN likewise */
 } pl_trial;
 
 typedef struct pl_evaluation {

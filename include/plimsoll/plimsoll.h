@@ -219,6 +219,8 @@ typedef struct pl_job {
     double copy_gbps;   /* default 20: copies of the batch to the card, GB/s, while the step
                            waits; INFINITY: ready when it begins (pinned, fetched ahead) */
     pl_load load;       /* default: auto */
+    double risk;        /* default 0.025: the chance of an out-of-memory that is accepted, 0.005 to
+                           0.5; report->upper_bytes and the verdict follow it */
 } pl_job;
 
 void pl_job_default_sized(pl_job *job, size_t size);
@@ -307,6 +309,17 @@ const pl_gpu *pl_gpu_find(const char *name); /* NULL: unknown */
 int64_t pl_gpu_usable(const pl_gpu *gpu);
 
 /* ---- reports ---- */
+
+/* Whether a job fits its card. Without an interval the peak alone decides, and the middle one is not
+ * said. */
+typedef enum pl_verdict {
+    PL_FITS,         /* upper_bytes <= usable_bytes, and the simulated allocator does not run out */
+    PL_MAY_NOT_FIT,  /* neither: what the card has lies within the interval */
+    PL_DOES_NOT_FIT, /* low_bytes > usable_bytes */
+} pl_verdict;
+
+/* "fits", "may not fit", "does not fit"; NULL past the end. */
+const char *pl_verdict_name(pl_verdict verdict);
 
 typedef enum pl_kind {
     PL_WEIGHTS,
@@ -429,8 +442,8 @@ typedef struct pl_report {
     size_t time_count; /* pl_report_time; 0 unless asked for */
     int peak_step;
     const char *peak_operator, *peak_module;
-    bool fits;          /* high_bytes (peak_bytes where it is unknown) <= pl_gpu_usable */
-    bool out_of_memory; /* the card is too small; figures as if it were not */
+    bool fits;          /* verdict is PL_FITS */
+    bool out_of_memory; /* the simulated allocator runs out; figures as if the card were larger */
     int64_t retries;    /* times its cache was given back to the driver */
     int64_t batch, seq; /* as simulated; PL_UNKNOWN where not known */
     int64_t events;     /* allocations and frees simulated */
@@ -444,7 +457,18 @@ typedef struct pl_report {
     /* What the process holds at the most until the first step begins, and what the steps would take
      * without what loading left in the cache: below peak_bytes where loading is the peak. */
     int64_t load_peak_bytes, steps_peak_bytes;
+    pl_verdict verdict;
+    double risk;          /* as the job has it */
+    int64_t upper_bytes;  /* more than this is taken with a chance of risk; at 0.025 high_bytes */
+    int64_t usable_bytes; /* pl_gpu_usable, or what the job's alloc_conf lets it have of that */
 } pl_report;
+
+/* What a job takes more than with a chance of risk (0.005 to 0.5): never less than peak_bytes, and no
+ * less for a smaller risk. PL_UNKNOWN: no interval, or no such risk. */
+int64_t pl_report_upper(const pl_report *report, double risk);
+/* The chance that a job takes more than that many bytes, 0.005 (or less) to 0.995 (or more): of
+ * usable_bytes, that of an out-of-memory. NAN: no interval. */
+double pl_report_chance(const pl_report *report, int64_t bytes);
 
 /* Bytes of a kind at the peak instant; they add up to peak_bytes. PL_UNKNOWN: not known. */
 int64_t pl_report_bytes(const pl_report *report, pl_kind kind);
@@ -471,7 +495,7 @@ typedef enum pl_column {
 /* Writes the column of the first `room` moments. false: no such column, and nothing is written. */
 bool pl_report_column(const pl_report *report, int column, int64_t *out, size_t room);
 
-/* On failure *out is NULL. A job that does not fit is no failure: report->fits is false. */
+/* On failure *out is NULL. A job that does not fit is no failure: report->verdict says so. */
 pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *job, pl_error *err);
 void pl_report_close(pl_report **report);
 
@@ -484,12 +508,12 @@ const char *pl_report_json(pl_report *report, const pl_model *model);
 typedef struct pl_fit {
     size_t size;                 /* of this struct: PL_SIZED(pl_fit) */
     int64_t batch;               /* the largest that fits; 0: not even the smallest it may have */
-    int64_t high_at, high_above; /* high_bytes at batch and at batch + 1 */
+    int64_t high_at, high_above; /* upper_bytes at batch and at batch + 1 */
     int64_t tried;               /* simulations made */
 } pl_fit;
 
-/* The largest batch up to `most` whose high_bytes fit job->gpu; needs a model with a symbolic
- * batch. */
+/* The largest batch up to `most` that fits job->gpu (PL_FITS, at job->risk); needs a model with a
+ * symbolic batch. */
 pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *job, int64_t most,
                        pl_error *err);
 
@@ -511,6 +535,7 @@ typedef struct pl_demand {
     double step_ms, device_ms, host_ms, launches;
     double smact, smocc, drama, tensor; /* percent */
     bool calibrated;                    /* false: of a card that was not measured */
+    int64_t low_bytes, upper_bytes;     /* PL_UNKNOWN: taken for high_bytes, else peak_bytes */
 } pl_demand;
 
 /* false: out->size is not set. */
@@ -521,16 +546,17 @@ pl_status pl_demand_open(pl_demand *out, const char *path, pl_error *err);
 typedef struct pl_pair {
     size_t size; /* of this struct: PL_SIZED(pl_pair) */
     pl_sharing sharing;
-    int64_t needed_bytes, usable_bytes; /* both highs, contexts counted twice */
-    bool fits;
-    pl_figure slowdown[2]; /* step time together over step time alone */
-    double coverage;       /* of the slowdowns' intervals */
+    int64_t needed_bytes, usable_bytes; /* both upper_bytes, contexts counted twice */
+    bool fits;                          /* verdict is PL_FITS */
+    pl_figure slowdown[2];              /* step time together over step time alone */
+    double coverage;                    /* of the slowdowns' intervals */
     /* Work done per second together, over one after the other: the sum of both 1 / slowdown. 1: as
      * good, 2: as if each had the card to itself. */
     pl_figure gain;
     bool worth_it;      /* fits, gain.value is above 1.05 and gain.low above 1 */
     const char *advice; /* one plain sentence; static */
     bool calibrated;
+    pl_verdict verdict; /* as of a job, of the sums of both ends */
 } pl_pair;
 
 /* Demands on the same card; PL_USAGE where they are not, PL_INPUT where one lacks its times. */

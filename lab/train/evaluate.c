@@ -71,6 +71,9 @@ static void take(evaluation *e, pl_trial *t, const pl_report *report) {
     t->reserved_bytes = report->reserved_bytes;
     t->overhead_bytes = report->overhead_bytes;
     t->coverage = report->coverage;
+    t->chance = pl_report_chance(report, t->measured_bytes);
+    t->interval = pl_report_tail_name(report);
+    if (!t->interval) t->interval = "";
     pl_figure said = e->target->said(report);
     t->predicted = said.value;
     t->predicted_low = said.low;
@@ -228,6 +231,8 @@ static pl_status run(evaluation *e, pl_error *err) {
         t->measured = e->target->measured(item);
         t->predicted = t->predicted_low = t->predicted_high = t->coverage = NAN;
         t->peak_bytes = t->low_bytes = t->high_bytes = PL_UNKNOWN;
+        t->chance = NAN;
+        t->interval = "";
         t->allocated_bytes = t->reserved_bytes = t->overhead_bytes = PL_UNKNOWN;
         t->message = e->errors[i].message;
         bool asked = isfinite(t->measured);

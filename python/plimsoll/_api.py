@@ -287,7 +287,7 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
              channels_last: bool = False, cudnn_benchmark: bool = False, alloc_conf: Optional[str] = None,
              parallel: Optional[str] = None, estimator: str = "hybrid", train: Optional[str] = None, targets: Any = None,
              via: str = "auto", host_speed: Optional[float] = None, copy_gbps: Optional[float] = None,
-             load: Optional[str] = None, **reading: Any) -> Report:
+             load: Optional[str] = None, risk: Optional[float] = None, **reading: Any) -> Report:
     """What training the model will take of a GPU. Needs no GPU, and runs nothing on one.
 
     model: a torch.nn.Module; or a path, or the bytes, of a file that the library reads; or a PretrainedConfig
@@ -314,6 +314,8 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     host_speed: the speed of the host that launches the kernels, that of the measured one being 1 (0.1 to 10).
     copy_gbps: copies of the batch to the card, in GB/s, while the step waits (20 where None); math.inf: it is there
         when the step begins.
+    risk: the chance of an out-of-memory that is accepted, 0.005 to 0.5 (0.025 where None); report.upper_bytes and
+        report.verdict follow it.
     reading: settings of the library's reader, such as memory_limit in bytes.
 
     Raises UsageError for settings, InputError for models that cannot be read or captured, MissingError for what
@@ -323,7 +325,7 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     asked = dict(optimizer=_optimizer_name(optimizer, traceable), precision=precision, gpu=gpu, batch=batch, seq=seq, loss=loss,
                  checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, cudnn_benchmark=cudnn_benchmark,
                  alloc_conf=alloc_conf, parallel=parallel, estimator=estimator, train=train, host_speed=host_speed,
-                 copy_gbps=copy_gbps, load=load)
+                 copy_gbps=copy_gbps, load=load, risk=risk)
     if callable(loss) and not _is_module(model):
         raise UsageError("a function can be the loss of a torch.nn.Module alone", "loss")
     if _is_module(model):
@@ -340,6 +342,7 @@ class Fit:
     def __init__(self, report: Report) -> None:
         self.report = report
         self.fits = report.fits
+        self.verdict = report.verdict  #: "fits", "may not fit" or "does not fit"
         self.headroom_bytes = report.headroom_bytes
 
     def __bool__(self) -> bool:
@@ -353,9 +356,11 @@ class Fit:
 
 
 def fits(model: Any, example_inputs: Any = None, **settings: Any) -> Fit:
-    """Whether the job fits the card, with 95 in 100 of such jobs fitting where it says so; arguments as in estimate().
+    """Whether the job fits the card; arguments as in estimate(). Of jobs that it says it of, no more than the share
+    `risk` (0.025) are to run out of memory.
 
-    The answer is true or false in a condition, and has the report: fits(...).report.
+    The answer is true or false in a condition, true for "fits" alone; fits(...).verdict has all three words and
+    fits(...).report the report.
     """
     return Fit(estimate(model, example_inputs, **settings))
 
@@ -403,7 +408,7 @@ def _search(ask: Callable[[int], Report], first: int, most: int) -> Batch:
 
     def high(batch: int) -> int:
         report = seen[batch]
-        return report.peak_bytes if report.high_bytes is None else report.high_bytes
+        return report.peak_bytes if report.upper_bytes is None else report.upper_bytes
 
     def tell(batch: int) -> bool:
         if batch not in seen:

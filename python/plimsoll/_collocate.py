@@ -22,7 +22,7 @@ class Pair(NamedTuple):
     names: Tuple[str, str]
     step_ms: Tuple[Optional[float], Optional[float]]  #: alone
     fits: bool
-    needed_bytes: int  #: both highs, contexts counted twice
+    needed_bytes: int  #: both upper_bytes, contexts counted twice
     usable_bytes: int
     slowdown: Tuple[Figure, Figure]
     gain: Figure  #: work done per second together, over one after the other
@@ -30,13 +30,14 @@ class Pair(NamedTuple):
     worth_it: bool
     advice: str
     calibrated: bool  #: the card was measured
+    verdict: str  #: "fits", "may not fit" or "does not fit"
 
     def __str__(self) -> str:
         out = ["two jobs on %s, %s" % (self.gpu.title, "under MPS" if self.sharing == "mps" else "in time slices")]
         for name, step, slower in zip(self.names, self.step_ms, self.slowdown):
             out.append("  %s: a step of %s alone, %s" % (_words.clean(name), _words.time(step), _slower(slower)))
         out.append("%s: both take up to %s of the %s that processes can have" % (
-            "fits" if self.fits else "does not fit", _words.size(self.needed_bytes), _words.size(self.usable_bytes)))
+            self.verdict, _words.size(self.needed_bytes), _words.size(self.usable_bytes)))
         if self.gain.value is not None:
             out.append("work per second: %.2f times that of one after the other%s" % (self.gain.value, _range(self.gain)))
         return "\n".join([*out, self.advice])
@@ -64,7 +65,7 @@ def _demand_of(answer: Dict[str, Any]) -> DemandStruct:
         demand.name = answer["model"]["name"].encode("utf-8")[:127]
         demand.gpu = answer["gpu"]["name"].encode("utf-8")[:63]
         demand.calibrated = bool(answer["gpu"]["calibrated"])
-        for key in ("peak_bytes", "high_bytes"):
+        for key in ("peak_bytes", "high_bytes", "low_bytes", "upper_bytes"):
             value = answer["memory"].get(key)
             value = UNKNOWN if value is None else int(value)
             if not UNKNOWN <= value < 1 << 62:
@@ -133,4 +134,4 @@ def collocate(a: Any, b: Any, *, gpu: Optional[str] = None, sharing: str = "slic
     return Pair(gpu_of(pointer), SHARINGS[out.sharing], (text(both[0].name) or "", text(both[1].name) or ""),
                 (real(both[0].step_ms), real(both[1].step_ms)), bool(out.fits), out.needed_bytes, out.usable_bytes,
                 (figure_of(out.slowdown[0]), figure_of(out.slowdown[1])), figure_of(out.gain), real(out.coverage),
-                bool(out.worth_it), text(out.advice) or "", bool(out.calibrated))
+                bool(out.worth_it), text(out.advice) or "", bool(out.calibrated), text(lib.pl_verdict_name(out.verdict)) or "")

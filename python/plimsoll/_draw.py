@@ -21,6 +21,7 @@ COLOURS = {"context": "#b9b5ae", "weights": "#4a78a8", "optimizer": "#a97ba3", "
            "inputs": "#8c6a56", "workspace": "#dd5458", "temporary": "#e9c341", "fragmentation": "#dcdad3"}
 STACK = [kind for kind in COLOURS if kind != "fragmentation"]
 INK, FAINT, GRID, PAPER, ALARM, GOOD = "#22221f", "#74746c", "#dadad2", "#f6f6f3", "#c2272d", "#2f7d32"
+VERDICTS = {"fits": GOOD, "may not fit": "#8a5a00", "does not fit": ALARM}
 FONT = "'DejaVu Sans','Noto Sans',Arial,Helvetica,sans-serif"
 
 _BANDS = {"load": ("load",), "forward": ("forward", "fwd", "f"), "backward": ("backward", "bwd", "b"),
@@ -304,7 +305,7 @@ def card(report: "Report") -> str:
     out.append('<div style="color:%s">%s<br/>%s</div>' % (FAINT, x(lines[0]), x(lines[1])))
     out.append('<div style="margin-top:8px"><span style="font-size:24px;font-weight:bold">%s</span> <span style="color:%s">'
                'at the peak%s</span></div>' % (x(_words.size(report.peak_bytes)), FAINT, x(report._interval())))
-    out.append('<div style="color:%s;font-weight:bold">%s</div>' % (GOOD if report.fits else ALARM, x(verdict)))
+    out.append('<div style="color:%s;font-weight:bold">%s</div>' % (VERDICTS.get(report.verdict, ALARM), x(verdict)))
     if report.step_ms is not None:
         usage = [line.strip() for line in report._lines_of_use() if line]
         out.append('<div style="margin-top:8px">%s<br/><span style="color:%s">%s</span></div>'

@@ -71,7 +71,7 @@ class Job(ctypes.Structure):
                 ("cudnn_benchmark", c_bool), ("alloc_conf", c_char_p), ("parallel", c_int), ("world", c_int), ("stage", c_int),
                 ("parallel_mixed", c_bool), ("gpu", c_char_p), ("estimator", c_char_p), ("weights", c_void_p),
                 ("want_timeline", c_bool), ("want_alive", c_bool), ("want_times", c_bool), ("host_speed", c_double),
-                ("copy_gbps", c_double), ("load", c_int)]
+                ("copy_gbps", c_double), ("load", c_int), ("risk", c_double)]
 
 
 class EstimatorInfo(ctypes.Structure):
@@ -124,7 +124,8 @@ class ReportStruct(ctypes.Structure):
                 ("out_of_memory", c_bool), ("retries", c_int64), ("batch", c_int64), ("seq", c_int64), ("events", c_int64),
                 ("elapsed_us", c_int64), ("unknown_operators", POINTER(c_char_p)), ("unknown_count", c_size_t),
                 ("warnings", POINTER(c_char_p)), ("warning_count", c_size_t), ("moment_count", c_size_t),
-                ("alive_count", c_size_t), ("load_peak_bytes", c_int64), ("steps_peak_bytes", c_int64)]
+                ("alive_count", c_size_t), ("load_peak_bytes", c_int64), ("steps_peak_bytes", c_int64),
+                ("verdict", c_int), ("risk", c_double), ("upper_bytes", c_int64), ("usable_bytes", c_int64)]
 
 
 class FitStruct(ctypes.Structure):
@@ -136,14 +137,15 @@ class DemandStruct(ctypes.Structure):
     c_name = "pl_demand"
     _fields_ = [("size", c_size_t), ("name", c_char * 128), ("gpu", c_char * 64), ("peak_bytes", c_int64), ("high_bytes", c_int64),
                 ("step_ms", c_double), ("device_ms", c_double), ("host_ms", c_double),
-                ("launches", c_double), *((name, c_double) for name in COUNTERS), ("calibrated", c_bool)]
+                ("launches", c_double), *((name, c_double) for name in COUNTERS), ("calibrated", c_bool),
+                ("low_bytes", c_int64), ("upper_bytes", c_int64)]
 
 
 class PairStruct(ctypes.Structure):
     c_name = "pl_pair"
     _fields_ = [("size", c_size_t), ("sharing", c_int), ("needed_bytes", c_int64), ("usable_bytes", c_int64), ("fits", c_bool),
                 ("slowdown", FigureStruct * 2), ("coverage", c_double), ("gain", FigureStruct), ("worth_it", c_bool),
-                ("advice", c_char_p), ("calibrated", c_bool)]
+                ("advice", c_char_p), ("calibrated", c_bool), ("verdict", c_int)]
 
 
 STRUCTS = (ErrorStruct, Limits, ModelSettings, Symbol, ModelInfo, Job, EstimatorInfo, GpuStruct, MomentStruct, AliveStruct,
@@ -189,6 +191,7 @@ FUNCTIONS = {
     "pl_report_column": (c_bool, [_REPORT, c_int, POINTER(c_int64), c_size_t]),
     "pl_fit_batch": (c_int, [POINTER(FitStruct), _MODEL, POINTER(Job), c_int64, _ERR]),
     "pl_sharing_name": (c_char_p, [c_int]),
+    "pl_verdict_name": (c_char_p, [c_int]),
     "pl_demand_open": (c_int, [POINTER(DemandStruct), c_char_p, _ERR]),
     "pl_collocate": (c_int, [POINTER(PairStruct), POINTER(DemandStruct), POINTER(DemandStruct), POINTER(GpuStruct), c_int, _ERR]),
 }

@@ -20,7 +20,7 @@ TRACED = ("batch", "seq", "precision", "optimizer", "loss", "checkpoint", "accum
 DEFAULTS: Dict[str, Any] = dict(
     optimizer="adamw", precision=None, gpu="h200", batch=None, seq=None, loss="auto", checkpoint=False, accumulate=1,
     channels_last=False, cudnn_benchmark=False, alloc_conf=None, parallel=None, estimator="hybrid", train=None,
-    host_speed=None, copy_gbps=None, load=None)
+    host_speed=None, copy_gbps=None, load=None, risk=None)
 
 
 class Symbol(NamedTuple):
@@ -107,7 +107,7 @@ class _Job:
             setattr(self.job, name, value)
         if self.job.estimator not in (b"sim", b"hybrid"):
             _library.laboratory()
-        for name in ("host_speed", "copy_gbps"):
+        for name in ("host_speed", "copy_gbps", "risk"):
             value = settings.get(name)
             if value is None:
                 continue

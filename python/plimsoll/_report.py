@@ -16,6 +16,9 @@ from ._errors import MissingError, UsageError
 from ._library import COLUMN_KIND, COUNTERS, KINDS, MOMENT_KINDS, PHASES, GpuStruct, known, library, text
 
 
+USUAL_RISK = 0.025  # whose upper end is high_bytes
+
+
 class Gpu(NamedTuple):
     """A card of the catalogue. Rates are None where the card has no such unit."""
 
@@ -116,7 +119,8 @@ class Report:
     """What a training job will take of a GPU. Bytes are integers; what is not known is None.
 
     peak_bytes is what nvidia-smi will show for the process, low_bytes and high_bytes the interval that is
-    meant to hold the share `coverage` of jobs; fits says whether high_bytes fit the card. breakdown is the
+    meant to hold the share `coverage` of jobs. verdict is "fits" where upper_bytes, which is exceeded with a chance
+    of `risk`, is no more than usable_bytes, "does not fit" where low_bytes is more, else "may not fit". breakdown is the
     peak instant by kind and adds up to peak_bytes. step_ms is how long a step takes, utilization how busy the
     card is meanwhile, in percent, by NVML's counters; their intervals hold the share time_coverage. via says
     how the model was read: "file", "config", "export" (torch.export) or "trace" (a training step under fake tensors); warnings what to know of the
@@ -162,7 +166,12 @@ class Report:
     levels: Dict[str, Optional[str]]  #: of the same: "low", "medium" or "high", by paper 3's bins
     family: Optional[str]  #: whose bins are meant: "mlp", "cnn", "transformer", "rnn"
     time_coverage: Optional[float]
-    fits: bool
+    fits: bool  #: verdict is "fits"
+    verdict: str  #: "fits", "may not fit" or "does not fit"
+    risk: float  #: chance of an out-of-memory that is accepted
+    upper_bytes: Optional[int]  #: more is taken with a chance of risk; at 0.025 high_bytes
+    usable_bytes: int  #: what a process can have of the card
+    oom_probability: Optional[float]  #: chance that more than usable_bytes is taken: 0.005 (or less) to 0.995 (or more)
     out_of_memory: bool  #: the card is too small; figures as if it were not
     retries: Optional[int]
     events: Optional[int]
@@ -209,6 +218,9 @@ class Report:
         self.utilization = {name: figure_of(lib.pl_report_counter(pointer, i)) for i, name in enumerate(COUNTERS)}
         self.levels, self.family, self.time_coverage = use["levels"], use["family"], real(r.time_coverage)
         self.fits, self.out_of_memory = bool(r.fits), bool(r.out_of_memory)
+        self.verdict, self.risk = text(lib.pl_verdict_name(r.verdict)) or "", r.risk
+        self.upper_bytes, self.usable_bytes = known(r.upper_bytes), r.usable_bytes
+        self.oom_probability = self.json["oom_probability"]
         self.retries, self.events, self.elapsed_us = known(r.retries), known(r.events), r.elapsed_us
         self.warnings = list(dict.fromkeys([*warnings, *self.json["warnings"]]))
         self.via, self.settings, self.recorded = via, settings, recorded
@@ -223,8 +235,8 @@ class Report:
 
     @property
     def headroom_bytes(self) -> int:
-        """What a process can have of the card, less high_bytes; negative where it does not fit."""
-        return self.gpu.usable_bytes - (self.peak_bytes if self.high_bytes is None else self.high_bytes)
+        """usable_bytes less upper_bytes; negative where so much is missing."""
+        return self.usable_bytes - (self.peak_bytes if self.upper_bytes is None else self.upper_bytes)
 
     @property
     def has_breakdown(self) -> bool:
@@ -330,12 +342,26 @@ class Report:
         return ", between %s and %s (%.0f %% of jobs)" % (low, high, 100 * (self.coverage or 0))
 
     def _line_of_fit(self) -> str:
-        left, on = self.headroom_bytes, "%s (%s)" % (self.gpu.title, _words.size(self.gpu.capacity_bytes))
+        usable, no = self.usable_bytes, self.verdict == "does not fit"
+        end, words = self.peak_bytes, "a peak of "
+        if self.upper_bytes is not None and self.low_bytes is not None:
+            end, words = (self.low_bytes, "at least ") if no else (self.upper_bytes, "up to ")
+        share = "the driver's share" if usable >= self.gpu.usable_bytes else "what per_process_memory_fraction keeps back"
+        line = "%s %s: %s%s usable (%s less %s)" % (self.verdict, self.gpu.title, words, _words.part(end, usable),
+                                                    _words.size(self.gpu.capacity_bytes), share)
         if self.fits:
-            return "fits %s: %s to spare" % (on, _words.size(left))
-        if left < 0:
-            return "does not fit %s: %s too much" % (on, _words.size(-left))
-        return "does not fit %s: the allocator runs out of memory" % on
+            line += ", %s to spare" % _words.size(self.headroom_bytes)
+        elif end > usable:
+            line += ", %s too much" % _words.size(end - usable)
+        if self.upper_bytes is None:
+            line += "; by the peak alone, there is no interval"
+        if self.out_of_memory and end <= usable:
+            line += "; the allocator runs out of memory all the same"
+        if self.verdict == "may not fit" and self.oom_probability is not None:
+            line += "; about %s of such jobs run out of memory, %s are accepted" % (_words.risk(self.oom_probability), _words.risk(self.risk))
+        elif self.upper_bytes is not None and self.risk != USUAL_RISK:
+            line += "; at a risk of " + _words.risk(self.risk)
+        return line
 
     def _lines_of_use(self) -> List[str]:
         """A step's time and compute, and how busy the card is, as the command shows them."""

@@ -25,6 +25,26 @@ def size(count: Optional[int]) -> str:
     return "%.*f %s" % (decimals, count / unit, name)
 
 
+def part(count: int, whole: int) -> str:
+    """78.79 of 78.77 GiB: in as many digits as tell them apart."""
+    for unit, name, decimals in _UNITS:
+        if whole >= unit:
+            break
+    if count < unit:
+        return "%s of %s" % (size(count), size(whole))
+    most = 99.995 * unit if name == "GiB" else float("inf")
+    for digits in range(1 if min(count, whole) >= most else decimals, 5):
+        a, b = ("%.*f" % (1 if digits == decimals and figure >= most else digits, figure / unit) for figure in (count, whole))
+        if a != b or count == whole:
+            return "%s of %s %s" % (a, b, name)
+    return "%d of %d B" % (count, whole)
+
+
+def risk(share: float) -> str:
+    """A chance: 2.5 %."""
+    return "%.2g %%" % (100 * share)
+
+
 def number(count: Optional[int]) -> str:
     """A count: 25.6 M, 11.2 k, 512."""
     if count is None:

@@ -11,5 +11,6 @@
 #define PL_FAMILIES (PL_FAMILY_RNN + 1)
 #define PL_LEVELS   (PL_LEVEL_HIGH + 1)
 #define PL_SHARINGS (PL_MPS + 1)
+#define PL_VERDICTS (PL_DOES_NOT_FIT + 1)
 
 #endif

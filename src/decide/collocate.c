@@ -17,6 +17,7 @@
 #include "core/sized.h"
 #include "decide/collocate_tables.h"
 #include "decide/queues.h"
+#include "estimate/verdict.h"
 
 /* ---- a job ---- */
 
@@ -122,8 +123,10 @@ static int bin_of(double busy) {
 
 static const char *advise(const pl_pair *pair, const pl_demand *const of[2]) {
     enum { FIRST, SECOND };
-    if (!pair->fits)
+    if (pair->verdict == PL_DOES_NOT_FIT)
         return "They do not fit together: run one after the other, or make a batch smaller.";
+    if (pair->verdict == PL_MAY_NOT_FIT)
+        return "They may not fit together: run one after the other, or make a batch smaller.";
     double a = pair->slowdown[FIRST].value, b = pair->slowdown[SECOND].value;
     bool uneven = fmax(a, b) - 1 > 0.3 && fmax(a, b) - 1 > 3 * (fmin(a, b) - 1);
     if (pair->worth_it && uneven)
@@ -150,11 +153,22 @@ static const char *advise(const pl_pair *pair, const pl_demand *const of[2]) {
 
 /* ---- the pair ---- */
 
+/* The upper and the lower end of what a job takes. A demand of an older caller, and one without an
+ * interval, has no ends of its own: then high_bytes, else peak_bytes; and peak_bytes. */
+static int64_t most_of(const pl_demand *d) {
+    return d->upper_bytes > 0            ? d->upper_bytes
+           : d->high_bytes != PL_UNKNOWN ? d->high_bytes
+                                         : d->peak_bytes;
+}
+static int64_t least_of(const pl_demand *d) {
+    return d->low_bytes > 0 ? d->low_bytes : d->peak_bytes;
+}
+
 /* PL_UNKNOWN where one is; INT64_MAX where the sum is larger. */
-static int64_t needed_bytes(const pl_demand *const of[2]) {
+static int64_t sum_of(const pl_demand *const of[2], int64_t (*end)(const pl_demand *)) {
     int64_t sum = 0;
     for (int i = 0; i < 2; i++) {
-        int64_t one = of[i]->high_bytes != PL_UNKNOWN ? of[i]->high_bytes : of[i]->peak_bytes;
+        int64_t one = end(of[i]);
         if (one < 0) return PL_UNKNOWN;
         sum = one > INT64_MAX - sum ? INT64_MAX : sum + one;
     }
@@ -195,12 +209,13 @@ static pl_status collocate(pl_pair *out, const pl_demand *a, const pl_demand *b,
         pl_status status = check(of[i], gpu, err);
         if (status != PL_OK) return status;
     }
-    out->needed_bytes = needed_bytes(of);
+    out->needed_bytes = sum_of(of, most_of);
     if (out->needed_bytes == PL_UNKNOWN)
-        return pl_fail(err, PL_INPUT,
-                       of[0]->high_bytes < 0 && of[0]->peak_bytes < 0 ? of[0]->name : of[1]->name,
-                       -1, "the estimate says no peak memory");
-    out->fits = out->needed_bytes <= out->usable_bytes;
+        return pl_fail(err, PL_INPUT, most_of(of[0]) < 0 ? of[0]->name : of[1]->name, -1,
+                       "the estimate says no peak memory");
+    int64_t least = sum_of(of, least_of);
+    out->verdict = pl_verdict_of(least, least, out->needed_bytes, out->usable_bytes);
+    out->fits = out->verdict == PL_FITS;
     out->calibrated = gpu->calibrated && a->calibrated && b->calibrated;
     double slow[2], widen = out->calibrated ? 1 : 2;
     side sides[2];

@@ -59,7 +59,9 @@ static void unknown(pl_demand *out) {
                        .smact = NAN,
                        .smocc = NAN,
                        .drama = NAN,
-                       .tensor = NAN};
+                       .tensor = NAN,
+                       .low_bytes = PL_UNKNOWN,
+                       .upper_bytes = PL_UNKNOWN};
 }
 
 bool pl_demand_of(pl_demand *given, const pl_report *report, const pl_model *model) {
@@ -79,6 +81,8 @@ bool pl_demand_of(pl_demand *given, const pl_report *report, const pl_model *mod
     out->drama = pl_report_counter(report, PL_DRAMA).value;
     out->tensor = pl_report_counter(report, PL_TENSOR).value;
     out->calibrated = report->gpu->calibrated;
+    out->low_bytes = report->low_bytes;
+    out->upper_bytes = report->upper_bytes;
     pl_sized_fill(given, given->size, out, sizeof own);
     return true;
 }
@@ -106,6 +110,8 @@ static const entry entries[] = {
     {"gpu", "calibrated", AT(calibrated), 0, TRUTH, false, 0},
     {"memory", "peak_bytes", AT(peak_bytes), 0, BYTES, false, 0},
     {"memory", "high_bytes", AT(high_bytes), 0, BYTES, false, 0},
+    {"memory", "low_bytes", AT(low_bytes), 0, BYTES, true, 0},
+    {"memory", "upper_bytes", AT(upper_bytes), 0, BYTES, true, 0},
     {"compute", "step_ms", AT(step_ms), 0, NUMBER, false, 3.2e10},
     {"compute", "device_ms", AT(device_ms), 0, NUMBER, false, 3.2e10},
     {"compute", "host_ms", AT(host_ms), 0, NUMBER, false, 3.2e10},

@@ -26,7 +26,7 @@ static pl_status try_batch(search *s, int64_t batch, bool *fits, int64_t *high, 
     if (status != PL_OK) return status;
     s->fit->tried++;
     *fits = report->fits;
-    *high = report->high_bytes;
+    *high = report->upper_bytes;
     pl_report_close(&report);
     return PL_OK;
 }

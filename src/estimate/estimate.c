@@ -26,13 +26,6 @@ const char *pl_phase_name(pl_phase phase) {
 
 /* ---- estimating ---- */
 
-void pl_report_finish(pl_report *report, const pl_estimator *estimator, const pl_gpu *gpu) {
-    report->gpu = gpu;
-    report->estimator = estimator->info.name;
-    int64_t most = report->high_bytes != PL_UNKNOWN ? report->high_bytes : report->peak_bytes;
-    report->fits = !report->out_of_memory && most != PL_UNKNOWN && most <= pl_gpu_usable(gpu);
-}
-
 /* Whether the file has what the estimator looks at. */
 static pl_status check_kind(const pl_model *model, const pl_estimator *estimator, pl_error *err) {
     bool simulates = estimator->info.kind == PL_SIMULATION;
@@ -135,7 +128,9 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *give
         for (int32_t i = 0; model->graph && i < model->graph->note_count; i++)
             pl_report_warn(report, model->graph->notes[i]);
         warn_of_trace(report, model->trace, job);
-        pl_report_finish(report, estimator, gpu);
+        report->gpu = gpu;
+        report->estimator = estimator->info.name;
+        pl_report_judge(report, gpu, job->risk);
         if (pl_report_incomplete(report))
             status = pl_budget_fail(err, pl_report_budget(report), NULL);
     }

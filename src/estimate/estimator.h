@@ -55,7 +55,4 @@ typedef struct pl_estimator_rows {
 } pl_estimator_rows;
 void pl_estimators_add(const pl_estimator_rows *rows);
 
-/* What every report ends with: its names, and whether the job fits. */
-void pl_report_finish(pl_report *report, const pl_estimator *estimator, const pl_gpu *gpu);
-
 #endif

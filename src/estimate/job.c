@@ -26,7 +26,8 @@ void pl_job_default_sized(pl_job *job, size_t size) {
                           .gpu = "h200",
                           .estimator = "hybrid",
                           .host_speed = 1,
-                          .copy_gbps = 20};
+                          .copy_gbps = 20,
+                          .risk = PL_RISK_USUAL};
     pl_sized_fill(job, size, &usual, sizeof usual);
 }
 
@@ -202,5 +203,10 @@ pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
     if (status == PL_OK) status = check_rate("host_speed", job->host_speed, most_speed, false, err);
     if (status == PL_OK)
         status = check_rate("copy_gbps", job->copy_gbps, most_copy_gbps, true, err);
+    if (status == PL_OK && !(job->risk >= PL_RISK_LEAST && job->risk <= PL_RISK_MOST))
+        status = pl_fail(err, PL_USAGE, "risk", -1,
+                         "a chance of %s %% is not between %s and %s %%, which were measured",
+                         PL_REAL("g", 100 * job->risk), PL_REAL("g", 100 * PL_RISK_LEAST),
+                         PL_REAL("g", 100 * PL_RISK_MOST));
     return status;
 }

@@ -49,7 +49,10 @@ pl_report *pl_report_new(const pl_limits *limits, size_t held) {
                                .batch = PL_UNKNOWN,
                                .seq = PL_UNKNOWN,
                                .load_peak_bytes = PL_UNKNOWN,
-                               .steps_peak_bytes = PL_UNKNOWN};
+                               .steps_peak_bytes = PL_UNKNOWN,
+                               .risk = NAN,
+                               .upper_bytes = PL_UNKNOWN,
+                               .usable_bytes = PL_UNKNOWN};
     for (int kind = 0; kind < PL_KINDS; kind++) full->breakdown[kind] = PL_UNKNOWN;
     for (int phase = 0; phase < PL_PHASES; phase++) full->flops[phase] = NAN;
     for (int c = 0; c < PL_COUNTERS; c++) full->counters[c] = unknown;
@@ -192,6 +195,7 @@ static void put_memory(pl_json_writer *w, const pl_report *report) {
     pl_json_put_count(w, "peak_bytes", report->peak_bytes);
     pl_json_put_count(w, "low_bytes", report->low_bytes);
     pl_json_put_count(w, "high_bytes", report->high_bytes);
+    pl_json_put_count(w, "upper_bytes", report->upper_bytes);
     put_real(w, "coverage", report->coverage);
     pl_json_put_count(w, "allocated_bytes", report->allocated_bytes);
     pl_json_put_count(w, "reserved_bytes", report->reserved_bytes);
@@ -279,6 +283,10 @@ const char *pl_report_json(pl_report *report, const pl_model *model) {
     pl_json_put_string(&w, "estimator", report->estimator);
     put_memory(&w, report);
     pl_json_put_bool(&w, "fits", report->fits);
+    pl_json_put_string(&w, "verdict", pl_verdict_name(report->verdict));
+    put_real(&w, "risk", report->risk);
+    put_real(&w, "oom_probability", pl_report_chance(report, report->usable_bytes));
+    pl_json_put_count(&w, "usable_bytes", report->usable_bytes);
     pl_json_put_bool(&w, "out_of_memory", report->out_of_memory);
     pl_json_put_count(&w, "retries", report->retries);
     pl_json_put_count(&w, "events", report->events);

@@ -6,6 +6,7 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "device/simulate.h"
+#include "estimate/verdict.h"
 
 /* The public struct comes first, so that a pl_report * is a pl_full_report * too. Members behind it
  * are read by functions of the public header. */
@@ -24,6 +25,7 @@ typedef struct pl_full_report {
     size_t warning_room;
     bool incomplete;   /* a warning was lost for want of memory */
     int64_t trainable; /* PL_UNKNOWN: as the model says */
+    pl_tail tail;      /* of [low_bytes, high_bytes] */
 } pl_full_report;
 
 static inline pl_full_report *pl_report_full(pl_report *report) {

@@ -173,6 +173,8 @@ bool pl_simulated_report(pl_report *report, pl_walk *walk, const pl_subject *sub
     report->coverage = interval.coverage;
     report->low_bytes = report->peak_bytes - share(report->peak_bytes, interval.below);
     report->high_bytes = report->peak_bytes + share(report->peak_bytes, interval.above);
+    pl_report_full(report)->tail = PL_TAIL_ROWS;
+    report->usable_bytes = simulated->usable;
     int32_t event = tape->event_count ? tape->events[s->peak_event] : 0;
     const pl_tape_block *block = event ? &tape->blocks[event > 0 ? event : -event] : NULL;
     report->peak_phase = block ? (pl_phase)block->phase : PL_PHASE_LOAD;
@@ -237,6 +239,9 @@ pl_status pl_simulated_open(pl_simulated *out, const pl_subject *subject,
     if (status != PL_OK) return status;
     out->overhead = pl_overhead(gpu, out->tape);
     int64_t usable = pl_gpu_usable(gpu);
+    /* per_process_memory_fraction is of what the allocator reserves. */
+    int64_t allowed = out->overhead + share(gpu->capacity_bytes, settings.memory_fraction);
+    out->usable = allowed < usable ? allowed : usable;
     settings.budget = subject->budget;
     settings.total_bytes = gpu->capacity_bytes;
     settings.device_bytes = usable > out->overhead ? usable - out->overhead : 1;

@@ -12,6 +12,7 @@ typedef struct pl_simulated {
     pl_tape *tape;
     pl_simulation figures;
     int64_t overhead; /* bytes outside the allocator */
+    int64_t usable;   /* of the card, for this job: both together */
 } pl_simulated;
 
 /* device: pl_tape_device_of the subject's card, or with other answers. arena: for the timeline.

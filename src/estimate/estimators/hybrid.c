@@ -46,6 +46,8 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     if (status == PL_OK && isfinite(low) && isfinite(high)) {
         report->low_bytes = (int64_t)((double)report->peak_bytes * exp2(low));
         report->high_bytes = (int64_t)ceil((double)report->peak_bytes * exp2(high));
+        pl_report_full(report)->tail =
+            seen.kind == PL_EVIDENCE_PLAIN ? PL_TAIL_PLAIN : PL_TAIL_CONVOLUTIONS;
     }
     if (status == PL_OK) status = pl_usage_correct(report, &seen.walk, subject, weights, err);
     pl_workspace_chooser_close(&chooser);
