@@ -8,6 +8,7 @@ them. docs/formats.md describes what is written.
 from __future__ import annotations
 
 import json
+import operator
 import weakref
 from typing import Any, Callable
 
@@ -24,6 +25,7 @@ aten = torch.ops.aten
 VERSION = 1
 HOST_SHARE = 0.5  # of the machine's free memory: what one CPU tensor may take for real
 HOST_FREE = 64 << 20  # bytes of a CPU tensor that is made without looking
+MOST_STEPS = 64  # that a trace tells apart
 NO_END = (1 << 63) - 1  # of a slice
 PHASES = ("load", "input", "forward", "backward", "optimizer")
 
@@ -120,6 +122,8 @@ class Recording(TorchDispatchMode):
         self.known = Known()
         self.faults = _values.Faults()
         self.spoilt: dict[int, Any] = {}  # a real CPU storage's address: numbers that were not computed went into it
+        self.searching = False  # inside LBFGS, which ends when its numbers say so
+        self.reads = 0
         self.assumed: dict[str, bool] = {}  # what the library widens its interval for
 
     def learn_counts(self) -> None:
@@ -141,7 +145,8 @@ class Recording(TorchDispatchMode):
 
     def mark(self, phase: str, at: int | None = None) -> None:
         self.phase = phase
-        self.marks.append([len(self.events) if at is None else at, PHASES.index(phase), self.step])
+        at = len(self.events) if at is None else at
+        self.marks.append([max(at, self.marks[-1][0]) if self.marks else at, PHASES.index(phase), min(self.step, MOST_STEPS)])
 
     # ---- storages and tensors ----
 
@@ -248,6 +253,9 @@ class Recording(TorchDispatchMode):
         known = TRUTHS.get(func)
         if known is not None:
             known(out, *args)
+        elif func in COMPARISONS and isinstance(out, FakeTensor):
+            # A number that was not computed is 1; inside LBFGS of the sign that lets it go on.
+            _truth(out, COMPARISONS[func](-1.0 if self.searching and args[1] < 0 else 1.0, args[1]))
         if func is aten.add.Tensor and torch._C._current_autograd_node() is not None:
             if self.probing:
                 self.alone = self.held(args[0])
@@ -540,6 +548,10 @@ TRUTHS = {
     aten.mul.Tensor: _both, aten.logical_and.default: _both, aten.bitwise_and.Tensor: _both, aten.logical_or.default: _either,
     aten.bitwise_or.Tensor: _either, aten.logical_not.default: _not, aten.bitwise_not.default: _not,
 }
+
+
+COMPARISONS: dict[Any, Callable[[Any, Any], bool]] = {
+    aten.lt.Scalar: operator.lt, aten.le.Scalar: operator.le, aten.gt.Scalar: operator.gt, aten.ge.Scalar: operator.ge}
 
 
 # ---- kernels that fake tensors do not have, or have otherwise than a card ----

@@ -16,11 +16,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as _module
 
-from . import _reads, _values, _words
+from . import _compiled, _reads, _values, _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
 from ._optimizer import name_of
-from ._record import DTYPES, Recording, dump, local
+from ._record import DTYPES, MOST_STEPS, Recording, dump, local
 from ._steer import Steer
+from ._steps import Steps
 
 _optimizer = sys.modules["torch.optim.optimizer"]  # torch.optim hides the name
 
@@ -144,13 +145,17 @@ class Recorder:
         self._layers: list[list[Any]] = []
         self._seen_layers: set[int] = set()
         self._parameters: list[list[Any]] = []
+        self._history = (0, 0)  # of LBFGS: pairs, and bytes of those that are still to come
         self._boundary = 0  # event where the present step's inputs begin
         self._moving = 0
         self._in_forward = 0
-        self.optimizer_steps = 0
+        self.progress = Steps(self.recording, steps)
         self.ranks: Any = None  # _ranks.Ranks, where the script may be of several processes
         self._batch = 0
-        self._optimizers: list[torch.optim.Optimizer] = []  # held: a script's end does not free their state
+
+    @property
+    def optimizer_steps(self) -> int:
+        return self.progress.done
 
     @property
     def warnings(self) -> list[str]:
@@ -196,7 +201,7 @@ class Recorder:
 
         def made(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             init(optimizer, *args, **kwargs)
-            self._optimizers.append(optimizer)
+            self.progress.made.append(optimizer)
             self._boundary = len(r.events)
 
         def parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
@@ -222,6 +227,15 @@ class Recorder:
                 gpu.patch(owner, "_engine_run_backward", backward)
         gpu.patch(torch.nn.Module, "_apply", moved)
         gpu.patch(torch.optim.Optimizer, "__init__", made)
+        call = torch.nn.Module._call_impl
+
+        def called(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._in_forward == 0 and torch._C._current_autograd_node() is None:
+                self._receive(module, args, kwargs)
+            return call(module, *args, **kwargs)
+
+        gpu.patch(torch.nn.Module, "_call_impl", called)
+        _compiled.install(r, gpu.patch)
         stack.callback(_values.install(r.faults, gpu.patch))
         _reads.install(r, gpu.patch)
         stack.callback(_module.register_module_forward_pre_hook(self._before_module).remove)
@@ -237,7 +251,7 @@ class Recorder:
             self.job.update(self.ranks.finish(self._roots))
             self.recording.warnings.extend(self.ranks.sentences())
         self._roots.clear()
-        self._optimizers.clear()
+        self.progress.made.clear()
         self._stack.close()
 
     # ---- modules ----
@@ -248,6 +262,19 @@ class Recorder:
         for path, module in root.named_modules():
             self._names.setdefault(id(module), path)
 
+    def _receive(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+        """What a model is called with: its first tensor has the batch, and has something in it."""
+        tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor)]
+        first = tensors[0] if tensors else _first_tensor((args, dict(kwargs)))
+        if first is None:
+            return
+        if not self._batch and first.dim():
+            self._batch = first.size(0)
+        if tensors and first.numel() == 0 and next(module.parameters(), None) is not None:
+            raise self.recording.faults.fail(
+                "an empty tensor of shape %s enters %s: the figures would be of a model that computes nothing. Was a batch cut by a number that "
+                "was not computed?" % (tuple(first.shape), type(module).__name__))
+
     def _before_module(self, module: torch.nn.Module, args: Any) -> None:
         r = self.recording
         if self._in_forward == 0 and torch._C._current_autograd_node() is None:
@@ -256,9 +283,6 @@ class Recorder:
             if r.phase != "forward":
                 r.mark("input", self._boundary)
                 r.mark("forward")
-            first = _first_tensor(args) if not self._batch else None
-            if first is not None and first.dim():
-                self._batch = first.size(0)
             if "precision" not in self.job:
                 self.job["precision"] = _precision_of(module)
         self._in_forward += 1
@@ -284,9 +308,26 @@ class Recorder:
 
     # ---- steps ----
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if callable(closure):
+            self.recording.mark("input", self._boundary)
+        self.progress.begin(optimizer)
+        self._say_gradients(optimizer)
+        if not callable(closure):
+            return None
+        inner = self.progress.wrapped(closure)
+
+        def called(*a: Any, **k: Any) -> Any:
+            self._boundary = len(self.recording.events)
+            value = inner(*a, **k)
+            self._say_gradients(optimizer)
+            return value
+
+        return ((args[0], called, *args[2:]), kwargs) if len(args) > 1 else (args, {**kwargs, "closure": called})
+
+    def _say_gradients(self, optimizer: torch.optim.Optimizer) -> None:
         r = self.recording
-        r.mark("optimizer")
         for group in optimizer.param_groups:
             for p in group["params"]:
                 r.say_kind(p, "weights")
@@ -300,14 +341,24 @@ class Recorder:
         for state in optimizer.state.values():
             if isinstance(state, Mapping):
                 for value in state.values():
-                    r.say_kind(value, "optimizer")
+                    for one in value if isinstance(value, list) else (value,):
+                        r.say_kind(one, "optimizer")
+        if isinstance(optimizer, torch.optim.LBFGS):
+            self._say_history(optimizer)
         self.job.setdefault("optimizer", _optimizer_name(optimizer))
-        self.optimizer_steps += 1
-        r.step += 1
+        enough = self.progress.finish(optimizer)
         self._boundary = len(r.events)
-        if self.steps is not None and self.optimizer_steps >= self.steps:
+        if enough:
             r.open = False  # what dies while the script is left does not count
             raise StepDone
+
+    def _say_history(self, optimizer: Any) -> None:
+        """LBFGS keeps pairs of directions, more with every iteration: its first steps do not show them all."""
+        most = optimizer.param_groups[0].get("history_size", 0)
+        state = next((s for s in optimizer.state.values() if "old_dirs" in s), None)
+        if state is not None and len(state["old_dirs"]) < most:
+            size = sum(p.numel() * p.element_size() for group in optimizer.param_groups for p in group["params"])
+            self._history = (most, 2 * size * (most - len(state["old_dirs"])))
 
     # ---- the end ----
 
@@ -337,7 +388,10 @@ class Recorder:
             raise self.recording.faults.first
         if not self.recording.events:
             raise RuntimeError("nothing ran on the card: no model was moved to cuda")
-        job = {"batch": self._batch, "steps": self.optimizer_steps, **self.job}
+        if self._history[1]:
+            self.recording.warn("LBFGS keeps up to %d pairs of directions: %s more than the steps that were run show"
+                                % (self._history[0], _words.size(self._history[1])))
+        job = {"batch": self._batch, "steps": min(self.optimizer_steps, MOST_STEPS), **self.job}
         return dump(self.recording, {"name": self.name, "capability": list(self.capability), "job": job, "parameters": self._parameters,
                                      "layers": self._layers})
 

@@ -273,5 +273,183 @@ class MadeUp(unittest.TestCase):
         self.assertEqual(fault.where, "test_values.py, line %d" % (here + 1))
 
 
+class Steps(unittest.TestCase):
+    """What a step is: closures, several optimizers, optimizers inside backward."""
+
+    def job(self, closure, kind=torch.optim.AdamW):
+        def run():
+            model = nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1024)).to(CARD)
+            optimizer = kind(model.parameters())
+            for _ in range(3):
+                x = torch.randn(512, 1024).to(CARD)
+
+                def once(x=x):
+                    optimizer.zero_grad()
+                    loss = model(x).sum()
+                    loss.backward()
+                    return loss
+
+                if closure:
+                    optimizer.step(once)
+                else:
+                    once()
+                    optimizer.step()
+
+        return recorded(run, 2)
+
+    def test_a_closure_is_forward_and_backward(self):
+        (with_it, _, recorder), (without, _, _) = self.job(True), self.job(False)
+        self.assertEqual(recorder.optimizer_steps, 2)
+        one, other = peak(with_it), peak(without)
+        self.assertEqual((one.peak_bytes, one.peak_phase), (other.peak_bytes, other.peak_phase))
+        self.assertLessEqual(abs(one.allocated_bytes - other.allocated_bytes), 512)  # the loss, which step() gives back
+        for kind in ("weights", "gradients", "optimizer", "inputs"):
+            self.assertEqual(one.breakdown[kind], other.breakdown[kind], kind)
+
+    def test_lbfgs_keeps_its_history(self):
+        trace, _, recorder = self.job(True, torch.optim.LBFGS)
+        weights = 2 * (1024 * 1024 + 1024) * 4
+        self.assertGreater(peak(trace).breakdown["optimizer"], 30 * weights)
+        self.assertTrue(any("LBFGS keeps up to 100 pairs" in w for w in trace["warnings"]), trace["warnings"])
+
+    def test_two_models_that_take_turns(self):
+        def run(critics):
+            def job():
+                one, two = nn.Linear(64, 128).to(CARD), nn.Linear(128, 1).to(CARD)
+                first, second = torch.optim.Adam(one.parameters()), torch.optim.Adam(two.parameters())
+                for i in range(40):
+                    z = torch.randn(32, 64).to(CARD)
+                    second.zero_grad()
+                    two(one(z).detach()).sum().backward()
+                    second.step()
+                    if i % critics == critics - 1:
+                        first.zero_grad()
+                        two(one(z)).sum().backward()
+                        first.step()
+                return job
+            return job
+
+        trace, _, recorder = recorded(run(1), 2)
+        self.assertEqual(recorder.optimizer_steps, 2)
+        self.assertEqual([m[2] for m in trace["marks"] if m[1] == 4], [0, 0, 1, 1])
+        trace, _, recorder = recorded(run(5), 2)  # the second is waited for
+        self.assertGreater(recorder.optimizer_steps, 5)
+        self.assertLess(recorder.optimizer_steps, 40)
+
+    def test_an_optimizer_per_parameter_inside_backward(self):
+        def run():
+            model = nn.Sequential(*(nn.Linear(1024, 1024, bias=False) for _ in range(6))).to(CARD)
+            workers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
+
+            def hook(p):
+                workers[p].step()
+                workers[p].zero_grad()
+
+            for p in model.parameters():
+                p.register_post_accumulate_grad_hook(hook)
+            for _ in range(9):
+                model(torch.randn(8, 1024).to(CARD)).sum().backward()
+
+        trace, _, recorder = recorded(run, 2)
+        self.assertEqual(recorder.optimizer_steps, 2)
+        self.assertEqual(sum(1 for m in trace["marks"] if m[1] == 4), 12)
+        self.assertLessEqual(peak(trace).breakdown["gradients"], 2 * 4 << 20)  # never all six
+
+    def test_accumulation_and_copies(self):
+        """Averaged weights, a scaler, gradients over two batches, both kinds of checkpointing: the steps are two."""
+        import copy
+
+        from torch.utils.checkpoint import checkpoint
+
+        def run():
+            model = nn.ModuleList(nn.Linear(256, 256) for _ in range(4)).to(CARD)
+            average = copy.deepcopy(model)
+            optimizer, scaler = torch.optim.AdamW(model.parameters()), torch.amp.GradScaler(CARD)
+            for _ in range(5):
+                for _ in range(2):
+                    x = torch.randn(64, 256, device=CARD, requires_grad=True)
+                    with torch.autocast(CARD, torch.float16):
+                        for i, layer in enumerate(model):
+                            x = checkpoint(layer, x, use_reentrant=bool(i % 2))
+                        scaler.scale(x.float().sum()).backward()
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+                with torch.no_grad():
+                    for a, p in zip(average.parameters(), model.parameters()):
+                        a.mul_(0.9).add_(p, alpha=0.1)
+
+        trace, _, recorder = recorded(run, 2)
+        weights = 4 * (256 * 256 * 4 + 1024)
+        self.assertEqual(recorder.optimizer_steps, 2)
+        self.assertGreaterEqual(peak(trace).breakdown["weights"], 2 * weights)
+        self.assertFalse(any("computed" in w for w in trace["warnings"]), trace["warnings"])
+
+
+class Assumed(unittest.TestCase):
+    def test_torch_compile_is_reported(self):
+        def run(compiled):
+            def job():
+                model = nn.Sequential(nn.Linear(1024, 1024), nn.GELU(), nn.Linear(1024, 1024)).to(CARD)
+                run = torch.compile(model) if compiled else model
+                assert not compiled or run._orig_mod is not None
+
+                def plain(out):
+                    return out.square().mean()
+
+                loss = torch.compile(fullgraph=True)(plain)  # only what is called counts
+                train(run, torch.randn(4096, 1024).to(CARD), loss if compiled else plain)
+            return job
+
+        compiled, plain = recorded(run(True))[0], recorded(run(False))[0]
+        self.assertEqual((compiled["assumed"], plain["assumed"]), (["compile"], []))
+        self.assertTrue(any("torch.compile is not simulated" in w for w in compiled["warnings"]))
+        one, other = peak(compiled), peak(plain)
+        self.assertEqual(one.peak_bytes, other.peak_bytes)
+        self.assertLess(one.low_bytes, 0.6 * one.peak_bytes)
+        self.assertGreater(one.high_bytes, other.high_bytes)
+
+    def test_a_size_that_a_model_decides(self):
+        def run(known):
+            def job():
+                model = nn.Linear(1024, 1024).to(CARD)
+                x = torch.randn(65536, 1024, device=CARD)
+                mask = (torch.arange(65536, device=CARD) < 16) if known else (model(x)[:, 0] > 0)
+                train(model, x, lambda out: out[mask].exp().sum())
+            return job
+
+        largest, exact = recorded(run(False))[0], recorded(run(True))[0]
+        self.assertEqual((largest["assumed"], exact["assumed"]), (["sizes"], []))
+        self.assertTrue(any("the largest it can have was taken" in w for w in largest["warnings"]))
+        one, other = peak(largest), peak(exact)
+        self.assertGreater(one.peak_bytes, other.peak_bytes)
+        self.assertLess(one.low_bytes, other.peak_bytes)
+        self.assertIn([16, 1024], [t[2] for t in exact["tensors"]])
+
+    def test_an_empty_tensor_enters_a_model(self):
+        def run():
+            model = nn.Linear(8, 8).to(CARD)
+            train(model, torch.randn(4, 8)[:0].to(CARD))
+
+        with self.assertRaises(_values.MadeUp) as caught:
+            recorded(run)
+        self.assertRegex(str(caught.exception), r"test_values.py, line [0-9]+: an empty tensor of shape \(0, 8\) enters Linear")
+
+    def test_empty_tensors_inside_are_no_matter(self):
+        def run():
+            model = nn.Linear(8, 8).to(CARD)
+            model.register_buffer("none", torch.zeros(0, 4, device=CARD))
+
+            def loss(out):
+                boxes = torch.zeros(4, device=CARD) > 1
+                return out[boxes].sum() + torch.cat([model.none.sum()[None], out.sum()[None]]).sum()
+
+            train(model, torch.randn(4, 8).to(CARD), loss)
+
+        self.assertEqual(recorded(run)[2].optimizer_steps, 2)
+
+
 if __name__ == "__main__":
     unittest.main()

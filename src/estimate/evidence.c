@@ -40,7 +40,8 @@ static float ratio(int64_t bytes, int64_t of) {
 }
 
 static pl_evidence_kind kind_of(const pl_evidence *e) {
-    if (!e->calibrated || e->parallel || e->hidden || e->guessed || e->quantized || e->unknown)
+    if (!e->calibrated || e->parallel || e->hidden || e->guessed || e->quantized || e->bounded ||
+        e->compiled || e->unknown)
         return PL_EVIDENCE_NOT_COVERED;
     if (!e->convolutions) return PL_EVIDENCE_PLAIN;
     return e->benchmark ? PL_EVIDENCE_NOT_COVERED : PL_EVIDENCE_CONVOLUTIONS;

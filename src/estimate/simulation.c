@@ -135,6 +135,7 @@ bool pl_subject_parallel(const pl_subject *subject) {
 }
 
 pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape) {
+    const pl_trace *trace = subject->model->trace;
     return (pl_evidence){.convolutions = tape->used_convolutions,
                          .recurrent = tape->used_rnn,
                          .benchmark = subject->job->cudnn_benchmark,
@@ -143,6 +144,8 @@ pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape
                          .hidden = tape->hidden_branches || open_sizes(subject->model->graph),
                          .guessed = (subject->model->recipe && subject->model->recipe->guessed) ||
                                     subject->model->graph->guessed,
+                         .bounded = trace && trace->bounded,
+                         .compiled = trace && trace->compiled,
                          .quantized = tape->used_quantized,
                          .unknown = (int)tape->unknown_count};
 }

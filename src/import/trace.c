@@ -425,6 +425,17 @@ static bool functions(reader *r) {
 static bool warnings(reader *r) {
     return texts(r, &r->trace->warnings, &r->trace->warning_count, &r->warning_room);
 }
+/* Words; those that are not known are passed over. */
+static bool assumed(reader *r) {
+    if (!pl_json_list(&r->json)) return false;
+    while (pl_json_item(&r->json)) {
+        pl_json_text word;
+        if (!pl_json_string(&r->json, &word)) return false;
+        if (PL_JSON_IS(&word, "sizes")) r->trace->bounded = true;
+        if (PL_JSON_IS(&word, "compile")) r->trace->compiled = true;
+    }
+    return !r->json.failure;
+}
 static bool torch_version(reader *r) {
     return text(r, &r->trace->graph.torch_version);
 }
@@ -464,6 +475,7 @@ static const struct {
                {"parameters", parameters},
                {"layers", layers},
                {"warnings", warnings},
+               {"assumed", assumed},
                {"modules", modules},
                {"operators", names},
                {"functions", functions},
