@@ -79,10 +79,13 @@ static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
                         "both are estimates already: how a job is trained, and what risk is "
                         "accepted, is said when it is estimated");
     if (!name) name = standard.gpu;
-    *gpu = pl_gpu_find(name);
-    if (!*gpu)
-        return complain(PL_INPUT, "%s: no card \"%s\" in the catalogue; plimsoll gpus lists it",
-                        r->file, name);
+    pl_error unknown = PL_SIZED(pl_error);
+    pl_gpu *card = NULL; /* lives as long as the command */
+    if (pl_gpu_open(&card, name, r->job.catalogue, &unknown) != PL_OK) {
+        unknown.code = PL_INPUT; /* an estimate says it */
+        return complain_of(&unknown, r->file);
+    }
+    *gpu = card;
     for (int i = 0; i < 2; i++) {
         int code = known[i] ? 0 : estimate_one(&jobs[i], r, r->files.names[i], (*gpu)->name);
         if (code) return code;

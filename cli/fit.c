@@ -2,6 +2,7 @@
  * above), and the cards of the catalogue that the job as given fits on, each simulated. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/json_writer.h"
@@ -64,12 +65,12 @@ static void print_batch(const pl_fit *fit, const pl_symbol *batch, const pl_repo
 
 /* Cards in the catalogue's order. On failure (one card's simulation) complains and stops. */
 static int over_cards(const request *r, const pl_model *model, table *t, pl_json_writer *j) {
-    const pl_gpu *gpu;
+    const pl_gpu **list = card_list(r, true), *gpu;
     size_t cards = 0;
-    while (pl_gpu_at(cards)) cards++;
+    while (list[cards]) cards++;
     progress_start("simulating each card", cards);
     int code = 0;
-    for (size_t i = 0; code == 0 && (gpu = pl_gpu_at(i)); i++) {
+    for (size_t i = 0; code == 0 && (gpu = list[i]); i++) {
         pl_job job = r->job;
         job.gpu = gpu->name;
         pl_report *report = NULL;
@@ -108,6 +109,7 @@ static int over_cards(const request *r, const pl_model *model, table *t, pl_json
         pl_report_close(&report);
     }
     progress_stop();
+    free(list);
     return code;
 }
 

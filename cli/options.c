@@ -13,6 +13,7 @@
 #include <strings.h>
 
 #include "core/clock.h"
+#include "core/nearest.h"
 #include "core/number.h"
 #include "text.h"
 
@@ -178,9 +179,13 @@ const option_row option_table[] = {
      "how the model comes to the card: full, whole; sharded, with fsdp2 alone: from the CPU or the "
      "meta device, a block at a time"},
     {(MODEL & ~IN(COLLOCATE)) | IN(EVALUATE) | IN(TRAIN), "gpu", 'g', "G", OPTION_GPU,
-     PLACE(job.gpu), gpu_name, "h200", "the card; plimsoll gpus lists them"},
+     PLACE(job.gpu), gpu_name, "h200",
+     "the card; plimsoll gpus lists them, and names as nvidia-smi prints them are known too. "
+     "NAME,memory=40GiB: one with another size of memory"},
     {IN(COLLOCATE), "gpu", 'g', "G", OPTION_GPU, PLACE(job.gpu), gpu_name,
-     "as the estimates have it, else h200", "the card; plimsoll gpus lists them"},
+     "as the estimates have it, else h200", "the card, as in estimate"},
+    {MODEL | IN(GPUS), "gpus", 0, "FILE", OPTION_FILE, PLACE(gpus), NULL, NULL,
+     "cards of one's own, for --gpu: rows as those of src/device/gpus.tsv"},
     {IN(COLLOCATE), "sharing", 0, "HOW", OPTION_SHARING, PLACE(sharing), sharing_name, "slices",
      "how the processes share the card: the driver's time slices, or NVIDIA's multi-process "
      "service"},
@@ -292,40 +297,8 @@ const char *verb_operand(verb v) {
 
 /* ---- nearest spelling ---- */
 
-/* Insertions, deletions, changes and swaps of neighbours that turn a into b (optimal string
- * alignment). Words of 32 letters or more are far from everything. */
-static size_t distance(const char *a, const char *b) {
-    enum { LONGEST = 32 };
-    size_t rows = strlen(a), columns = strlen(b);
-    if (rows >= LONGEST || columns >= LONGEST) return LONGEST;
-    size_t cost[LONGEST][LONGEST];
-    for (size_t i = 0; i <= rows; i++) cost[i][0] = i;
-    for (size_t k = 0; k <= columns; k++) cost[0][k] = k;
-    for (size_t i = 1; i <= rows; i++)
-        for (size_t k = 1; k <= columns; k++) {
-            size_t best = cost[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
-            if (cost[i - 1][k] + 1 < best) best = cost[i - 1][k] + 1;
-            if (cost[i][k - 1] + 1 < best) best = cost[i][k - 1] + 1;
-            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
-                cost[i - 2][k - 2] + 1 < best)
-                best = cost[i - 2][k - 2] + 1;
-            cost[i][k] = best;
-        }
-    return cost[rows][columns];
-}
-
 const char *nearest_name(const char *word, const char *const *candidates, size_t count) {
-    const char *best = NULL;
-    size_t least =
-        1 + (strlen(word) + 1) / 3; /* one slip in three letters is still the same word */
-    for (size_t i = 0; i < count; i++) {
-        size_t far = distance(word, candidates[i]);
-        if (far < least) {
-            least = far;
-            best = candidates[i];
-        }
-    }
-    return best;
+    return pl_nearest(word, candidates, count);
 }
 
 /* ---- complaints of usage ---- */
@@ -540,6 +513,21 @@ static int set_risk(const option_row *row, const char *value, double *share) {
     return 0;
 }
 
+/* The cards of one's own, and the card asked for by its name in the catalogue. Both live as long as
+ * the command. */
+static int read_card(request *out) {
+    pl_error err = PL_SIZED(pl_error);
+    pl_catalogue *own = NULL;
+    pl_gpu *card = NULL;
+    if (out->gpus && pl_catalogue_open(&own, out->gpus, &err) != PL_OK)
+        return complain_of(&err, out->gpus);
+    out->job.catalogue = own;
+    if (out->job.gpu && pl_gpu_open(&card, out->job.gpu, own, &err) != PL_OK)
+        return complain_of(&err, NULL);
+    if (card) out->job.gpu = card->name;
+    return 0;
+}
+
 /* What pl_job_check refuses, with the option's name. */
 static int check_job(const pl_job *given) {
     pl_job job = *given;
@@ -619,8 +607,6 @@ static int add_file(const option_row *row, const char *value, file_list *files) 
 /* The row's name that value means, whatever its case; NULL: none, or one of several. */
 static const char *listed_name(const option_row *row, const char *value) {
     const char *name, *found = NULL;
-    const pl_gpu *gpu = row->type == OPTION_GPU ? pl_gpu_find(value) : NULL;
-    if (gpu) return gpu->name;
     for (size_t i = 0; (name = row->names(i)); i++) {
         if (strcmp(name, value) == 0) return name;
         if (strcasecmp(name, value) != 0) continue;
@@ -647,7 +633,7 @@ static int set_value(request *out, const option_row *row, const char *value) {
     const int64_t most_count = INT64_MAX / 2; /* numbers that can be added and doubled */
     int64_t number = 0;
     int failed = 0;
-    const char *name = row->names ? listed_name(row, value) : NULL;
+    const char *name = row->names && row->type != OPTION_GPU ? listed_name(row, value) : NULL;
     switch (row->type) {
     case OPTION_SWITCH: AT(bool) = true; return 0;
     case OPTION_COUNT: return set_count(row, value, 1, most_count, &AT(int64_t));
@@ -681,8 +667,8 @@ static int set_value(request *out, const option_row *row, const char *value) {
 #endif
     case OPTION_SHARING:
         return name && pl_sharing_parse(name, &AT(pl_sharing)) ? 0 : unknown_value(row, value);
+    case OPTION_GPU: AT(const char *) = value; return 0; /* read_card resolves it */
     case OPTION_NAME:
-    case OPTION_GPU:
         if (!name) return unknown_value(row, value);
         AT(const char *) = name;
         return 0;
@@ -785,6 +771,8 @@ int options_parse(request *out, int argc, char **argv) {
         return complain(PL_USAGE, "%s needs %s%s; %s", verb_table[out->verb].name,
                         verb_table[out->verb].least == 1 ? "a " : "", verb_table[out->verb].operand,
                         see_help(out->verb));
+    int unread = read_card(out);
+    if (unread) return unread;
     if (out->batches.count) out->job.batch = out->batches.numbers[0];
     if (out->seqs.count) out->job.seq = out->seqs.numbers[0];
     if (out->verb != VERB_EVALUATE && out->estimator) out->job.estimator = out->estimator;

@@ -53,6 +53,7 @@ typedef struct request {
     number_list batches, seqs;  /* of estimate: the first is the job's */
     const char *estimator;      /* as given: a name, of evaluate a list; NULL: not given */
     bool json, help, version, described, time;
+    const char *gpus; /* of --gpus: a file, or NULL */
     const char *timeline, *times, *csv, *scatter, *bars, *report, *model, *out, *curve, *heatmap;
     file_list jobs;   /* of --jobs */
     file_list graphs; /* of --graphs */
@@ -87,7 +88,7 @@ typedef enum option_type {
     OPTION_FOLDERS,   /* file_list: a folder more */
     OPTION_NAME,      /* const char *: one of names */
     OPTION_NAMES,     /* const char *: some of names, commas between them */
-    OPTION_GPU,       /* const char *: one of names, or another way to write one */
+    OPTION_GPU,       /* const char *: a card, which may be one of names */
     OPTION_PRECISION, /* pl_precision: one of names */
     OPTION_LOSS,      /* pl_loss: one of names */
     OPTION_LOAD,      /* pl_load: one of names */

@@ -322,7 +322,7 @@ const char *hint_of(const char *message) {
     static const struct {
         const char *part, *hint;
     } hints[] = {
-        {"no card ", "; `plimsoll gpus` lists it"},
+        {"a row of one's own", " (--gpus FILE); `plimsoll gpus` lists those there are"},
         {"no estimator ", "; `plimsoll estimators` lists them"},
         {"no weights of ", ": `plimsoll train ESTIMATOR --jobs FILE --out MODEL` makes them, "
                            "--model MODEL gives them"},

@@ -46,6 +46,10 @@ void print_warnings(const pl_report *report);
 bool has_breakdown(const pl_report *report);
 /* "sim, hybrid": the estimators that simulate, and so have a timeline and what is alive. */
 const char *simulating_names(void);
+/* The cards, those of --gpus first, then the library's that they do not replace; NULL at the end.
+ * whole: without instances of MIG. malloc'ed. */
+const pl_gpu **card_list(const request *r, bool whole);
+
 /* usable_bytes less upper_bytes (peak_bytes where there is no interval): what is left over, or
  * below 0 what is missing. */
 int64_t headroom(const pl_report *report);

@@ -11,11 +11,11 @@ wrong_usage() {
     gives 2 "$PLIMSOLL" estimate "$model" --bacth 3
     silent out
     says err '^plimsoll: unknown option --bacth; did you mean --batch?'
-    gives 2 "$PLIMSOLL" estimate "$model" --gpu h20
-    says err 'did you mean h200?'
-    says err 'a100-40gb'
+    gives 2 "$PLIMSOLL" estimate "$model" --gpu h20x
+    says err 'no card "h20x" in the catalogue; the nearest names are h20'
+    says err '(--gpus FILE)'
     gives 2 "$PLIMSOLL" estimate "$model" --gpu A100 # could be two cards
-    says err 'did you mean a100-40gb or a100-80gb?'
+    says err 'could be a100-40gb, a100-64gb or a100-80gb'
     gives 2 "$PLIMSOLL" estimate "$model" --optimizer adan
     says err 'sgd-momentum'
     gives 2 "$PLIMSOLL" estimate "$model" --accumulate 4097
@@ -689,7 +689,38 @@ colour_on_a_terminal_only() {
     fi
 }
 
-for name in no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
+# A card with another size of memory, and cards of one's own.
+cards_of_ones_own() {
+    printf '# ours\nours\tOur card\tnode-x\t1000\t8.6\t28\t1536\t-\t360\t12.7\t12.7\t25.4\t25.4\tgeneral\tno\tmeasured\n' |
+        sed 's/node-x/nodex/' >cards.tsv
+    gives 10 "$PLIMSOLL" check "$model" --gpus cards.tsv --gpu NODE-X
+    says out 'Our card'
+    gives 0 "$PLIMSOLL" gpus --gpus cards.tsv
+    says out '^ours .*Our card'
+    says out '^h200 '
+    gives 0 "$PLIMSOLL" fit "$model" --gpus cards.tsv --gpu h200
+    says out '^  ours '
+    if grep -q '1g\.5gb' out; then
+        echo "fit lists instances of MIG"
+        false
+    fi
+    gives 2 "$PLIMSOLL" check "$model" --gpu ours
+    sed 's/8\.6/8/' cards.tsv >wrong.tsv
+    gives 3 "$PLIMSOLL" check "$model" --gpus wrong.tsv
+    says err '^plimsoll: wrong.tsv:2: cc should be a compute capability such as 8.0, found "8"'
+    gives 3 "$PLIMSOLL" check "$model" --gpus "$model"
+    gives 10 "$PLIMSOLL" check "$model" --gpu a100-80gb,memory=1GiB
+    says out 'NVIDIA A100 80GB (SXM) with 1 GiB of memory, as given'
+    gives 0 "$PLIMSOLL" estimate "$model" --gpu a100-80gb,memory=40GiB --json
+    says out '"gpu":{"name":"a100-80gb,memory=40GiB","title":"[^"]*as given","capacity_bytes":42949672960'
+    cp out one.json
+    gives 0 "$PLIMSOLL" collocate one.json one.json # on the card that the estimate names
+    says out '40 GiB of memory, as given'
+    gives 2 "$PLIMSOLL" check "$model" --gpu a100-80gb,memory=40GB
+    says err 'say GiB'
+}
+
+for name in cards_of_ones_own no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
     explain_has_figures_out_of_memory timeline_keeps_names evaluate_says_what_is_amiss run_uses_what_is_built \
     missing_file_is_3 broken_files_are_3_with_a_place \
     check_is_a_gate check_says_when_it_may_not_fit version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \

@@ -41,10 +41,13 @@ BEGIN {
 
 {
     if (NF != 16) fail("16 columns are needed, found " NF)
-    if ($1 !~ /^[a-z0-9-]+$/) fail("a name has lower case letters, digits and hyphens, found '" $1 "'")
+    if ($1 !~ /^[a-z0-9][a-z0-9.-]*$/)
+        fail("a name has lower case letters, digits, hyphens and points, found '" $1 "'")
     if ($1 in seen) fail("'" $1 "' stands here twice")
     seen[$1] = 1
     if ($3 !~ /^(-|[a-z0-9]+(,[a-z0-9]+)*)$/) fail("aliases are letters and digits between commas")
+    part = "NULL" # of MIG: the card's name
+    if (match($1, /-[1-7]g\.[0-9]+gb$/)) part = text_of("name", substr($1, 1, RSTART - 1))
     if ($5 !~ /^[0-9]+\.[0-9]$/) fail("cc should be as 8.0, found '" $5 "'")
     if ($15 != "yes" && $15 != "no") fail("calibrated should be yes or no, found '" $15 "'")
     split($5, cc, ".")
@@ -54,8 +57,8 @@ BEGIN {
         number("sms", $6), number("threads", $7), number("bandwidth", $9)
     printf "  %s, %s, %s, %s,\n", number("fp32", $10), rate("tf32", $11), rate("fp16", $12), \
         rate("bf16", $13)
-    printf "  %s, %s,\n  %s,\n  %s}},\n", context($14, $6 * number("threads", $7)), \
-        $15 == "yes" ? "true" : "false", text_of("source", $16), rate("l2", $8)
+    printf "  %s, %s,\n  %s,\n  %s, %s}},\n", context($14, $6 * number("threads", $7)), \
+        $15 == "yes" ? "true" : "false", text_of("source", $16), rate("l2", $8), part
     rows++
 }
 

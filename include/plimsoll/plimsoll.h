@@ -208,7 +208,8 @@ typedef struct pl_job {
     int world;                 /* default 1: ranks */
     int stage;                 /* default 3: fsdp2 stage 3 reshards after forward, 2 does not */
     bool parallel_mixed;       /* default false: fsdp2's bf16 parameters with fp32 reduction */
-    const char *gpu;           /* default "h200": a row of the catalogue */
+    const char *gpu;           /* default "h200": a row of the catalogue, with another size of
+                                  memory "a100-80gb,memory=40GiB" */
     const char *estimator;     /* default "hybrid"; pl_estimator_at lists them */
     const struct pl_weights
         *weights;       /* default NULL: those in the library; else of this estimator */
@@ -221,6 +222,7 @@ typedef struct pl_job {
     pl_load load;       /* default: auto */
     double risk;        /* default 0.025: the chance of an out-of-memory that is accepted, 0.005 to
                            0.5; report->upper_bytes and the verdict follow it */
+    const struct pl_catalogue *catalogue; /* default NULL: cards of one's own, which gpu may name */
 } pl_job;
 
 void pl_job_default_sized(pl_job *job, size_t size);
@@ -301,10 +303,31 @@ typedef struct pl_gpu {
     bool calibrated;       /* measured, not taken from data sheets */
     const char *source;    /* where the figures come from */
     double l2_mib;         /* second-level cache, MiB; NAN: not known */
+    const char *part_of;   /* of an instance of MIG: the name of its card; else NULL */
 } pl_gpu;
 
-const pl_gpu *pl_gpu_at(size_t index);       /* NULL past the end */
-const pl_gpu *pl_gpu_find(const char *name); /* NULL: unknown */
+const pl_gpu *pl_gpu_at(size_t index); /* NULL past the end */
+/* By its name, or as nvidia-smi, PyTorch, Slurm and Kubernetes write it; NULL: unknown, or one of
+ * several. */
+const pl_gpu *pl_gpu_find(const char *name);
+
+/* Cards of one's own: rows in the form of the library's table (docs/formats.md). Never calibrated,
+ * whatever they say. One may be shared by threads. */
+typedef struct pl_catalogue pl_catalogue;
+
+/* PL_INPUT with the file and its line where a row is not as it should be. On failure *out is NULL. */
+pl_status pl_catalogue_open(pl_catalogue **out, const char *path, pl_error *err);
+/* The same from memory; the bytes are not kept. name: for messages. */
+pl_status pl_catalogue_open_memory(pl_catalogue **out, const void *bytes, size_t size,
+                                   const char *name, pl_error *err);
+const pl_gpu *pl_catalogue_at(const pl_catalogue *catalogue, size_t index); /* NULL past the end */
+void pl_catalogue_close(pl_catalogue **catalogue);
+
+/* The card of a job's gpu, as a copy of one's own: a name, or one with another size of memory,
+ * "a100-80gb,memory=40GiB". own: rows looked at before the library's, or NULL. PL_USAGE with the
+ * nearest names where there is none. On failure *out is NULL. */
+pl_status pl_gpu_open(pl_gpu **out, const char *text, const pl_catalogue *own, pl_error *err);
+void pl_gpu_close(pl_gpu **gpu); /* of pl_gpu_open alone */
 /* What a process can have of it: the driver keeps a little of capacity_bytes. An assumption. */
 int64_t pl_gpu_usable(const pl_gpu *gpu);
 

@@ -531,13 +531,13 @@ pl_status pl_predict(pl_prediction *out, const pl_trained *trained, const pl_met
     return status;
 }
 
-/* The most that a job learnt from can have taken: the last bin's end, or the largest card. */
+/* The most that a job learnt from can have taken: the last bin's end, or the largest card measured. */
 static double most_learnt(const pl_trained *part) {
     if (part->class_count)
         return (double)part->class_values[part->class_count - 1] + part->extra[BIN];
     double most = 0;
     for (size_t i = 0; pl_gpu_at(i); i++)
-        if ((double)pl_gpu_at(i)->capacity_bytes > most)
+        if (pl_gpu_at(i)->calibrated && (double)pl_gpu_at(i)->capacity_bytes > most)
             most = (double)pl_gpu_at(i)->capacity_bytes;
     return most;
 }

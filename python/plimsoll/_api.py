@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
-from . import _optimizer, _words
+from . import _cards, _optimizer, _words
 from ._errors import Error, InputError, MissingError, UsageError
 from ._library import READING, laboratory, library, rows, text
 from ._model import DEFAULTS, Model, _Job, _shown, _whole
@@ -30,8 +30,10 @@ class Estimator(NamedTuple):
     has_weights: bool  #: False: learnt, and there is nothing learnt in the library
 
 
-def gpus() -> List[Gpu]:
-    """The cards of the catalogue."""
+def gpus(file: Any = None) -> List[Gpu]:
+    """The cards of the catalogue; of a file: those of one's own in it, which estimate(gpus=file) takes."""
+    if file is not None:
+        return _cards.Catalogue(file).cards()
     return [gpu_of(row) for row in rows(library().pl_gpu_at)]
 
 
@@ -118,10 +120,7 @@ def _check(asked: Dict[str, Any]) -> Gpu:
     _Job({k: v for k, v in passed.items() if k != "optimizer"})
     if passed["estimator"].lower() not in ("sim", "hybrid") and passed["estimator"].lower() not in {e.name for e in estimators()}:
         raise UsageError("%s is none of %s" % (_shown(passed["estimator"]), ", ".join(e.name for e in estimators())), "estimator")
-    for gpu in gpus():
-        if gpu.name == passed["gpu"].lower():
-            return gpu
-    raise UsageError("%s is none of %s" % (_shown(passed["gpu"]), ", ".join(g.name for g in gpus())), "gpu")
+    return _cards.card_of(passed["gpu"], passed.get("gpus"))
 
 
 def _check_reading(reading: Dict[str, Any]) -> None:
@@ -243,7 +242,7 @@ def _load_module(model: Any, example_inputs: Any, asked: Dict[str, Any], optimiz
 def load(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", precision: Optional[str] = None,
          loss: Union[str, Callable[..., Any]] = "auto", targets: Any = None, batch: Optional[int] = None,
          seq: Optional[int] = None, checkpoint: bool = False, accumulate: int = 1, channels_last: bool = False,
-         gpu: str = "h200", via: str = "auto", dynamic: bool = True, **reading: Any) -> Model:
+         gpu: str = "h200", gpus: Any = None, via: str = "auto", dynamic: bool = True, **reading: Any) -> Model:
     """Reads a model once, to be asked many times (Model.estimate).
 
     Arguments as in estimate(). Of a module, dynamic leaves the batch open where torch.export can; the other
@@ -252,7 +251,8 @@ def load(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", pr
     """
     if _is_module(model):
         asked = dict(DEFAULTS, optimizer=_optimizer_name(optimizer, example_inputs is not None), precision=precision, loss=loss,
-                     batch=batch, seq=seq, checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, gpu=gpu)
+                     batch=batch, seq=seq, checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, gpu=gpu,
+                     gpus=gpus)
         return _load_module(model, example_inputs, asked, optimizer, targets, via, dynamic, reading)
     _check_reading(reading)
     if _is_program(model):
@@ -287,7 +287,7 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
              channels_last: bool = False, cudnn_benchmark: bool = False, alloc_conf: Optional[str] = None,
              parallel: Optional[str] = None, estimator: str = "hybrid", train: Optional[str] = None, targets: Any = None,
              via: str = "auto", host_speed: Optional[float] = None, copy_gbps: Optional[float] = None,
-             load: Optional[str] = None, risk: Optional[float] = None, **reading: Any) -> Report:
+             load: Optional[str] = None, risk: Optional[float] = None, gpus: Any = None, **reading: Any) -> Report:
     """What training the model will take of a GPU. Needs no GPU, and runs nothing on one.
 
     model: a torch.nn.Module; or a path, or the bytes, of a file that the library reads; or a PretrainedConfig
@@ -298,7 +298,8 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     optimizer: a name (optimizers() lists them), or an optimizer of PyTorch or its class.
     precision: None: the module's weights as they are, no autocast; "fp32", "tf32", "bf16", "fp16"; "amp-bf16"
         and "amp-fp16" are autocast over fp32 weights.
-    gpu: a card of gpus().
+    gpu: a card of gpus(), or as nvidia-smi prints its name; with another size of memory "a100-80gb,memory=40GiB".
+    gpus: a file with cards of one's own, in the form of the command's --gpus; gpu may name one of them.
     batch, seq: another batch or sequence length than the file's or the example inputs'.
     loss: "auto" (the model's own where it returns a scalar, else cross-entropy), "ce", "mse", "own", "none"; of a
         module also a function: loss(output), or loss(output, targets) where targets are given.
@@ -325,7 +326,7 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     asked = dict(optimizer=_optimizer_name(optimizer, traceable), precision=precision, gpu=gpu, batch=batch, seq=seq, loss=loss,
                  checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, cudnn_benchmark=cudnn_benchmark,
                  alloc_conf=alloc_conf, parallel=parallel, estimator=estimator, train=train, host_speed=host_speed,
-                 copy_gbps=copy_gbps, load=load, risk=risk)
+                 copy_gbps=copy_gbps, load=load, risk=risk, gpus=gpus)
     if callable(loss) and not _is_module(model):
         raise UsageError("a function can be the loss of a torch.nn.Module alone", "loss")
     if _is_module(model):

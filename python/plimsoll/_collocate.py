@@ -8,8 +8,9 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from . import _words
 from ._api import estimate
+from ._cards import Catalogue
 from ._errors import InputError, UsageError
-from ._library import COUNTERS, SHARINGS, UNKNOWN, DemandStruct, ErrorStruct, PairStruct, fail, library, sized, text
+from ._library import COUNTERS, SHARINGS, UNKNOWN, DemandStruct, ErrorStruct, GpuStruct, PairStruct, fail, library, sized, text
 from ._model import _path, _shown, _text
 from ._report import Figure, Gpu, Report, figure_of, gpu_of, real
 
@@ -124,14 +125,18 @@ def collocate(a: Any, b: Any, *, gpu: Optional[str] = None, sharing: str = "slic
     lib, err, out = library(), ErrorStruct(), sized(PairStruct)
     found = [_demand(job) for job in (a, b)]
     card = gpu or next((text(d.gpu) for d in found if d is not None), None) or "h200"
-    pointer = lib.pl_gpu_find(_text(card, "gpu").lower())
-    if not pointer:
-        raise UsageError("no card %s in the catalogue" % _shown(card), "gpu")
-    both = [d if d is not None else _demand_of(estimate(job, gpu=card, **settings).json) for d, job in zip(found, (a, b))]
-    if lib.pl_collocate(ctypes.byref(out), ctypes.byref(both[0]), ctypes.byref(both[1]), pointer,
-                        SHARINGS.index(sharing.lower()), ctypes.byref(err)):
+    pointer = ctypes.POINTER(GpuStruct)()
+    cards = Catalogue(settings["gpus"]) if settings.get("gpus") is not None else None
+    if lib.pl_gpu_open(ctypes.byref(pointer), _text(card, "gpu"), cards.pointer if cards else None, ctypes.byref(err)):
         raise fail(err)
-    return Pair(gpu_of(pointer), SHARINGS[out.sharing], (text(both[0].name) or "", text(both[1].name) or ""),
+    on = gpu_of(pointer)
+    both = [d if d is not None else _demand_of(estimate(job, gpu=card, **settings).json) for d, job in zip(found, (a, b))]
+    failed = lib.pl_collocate(ctypes.byref(out), ctypes.byref(both[0]), ctypes.byref(both[1]), pointer,
+                              SHARINGS.index(sharing.lower()), ctypes.byref(err))
+    lib.pl_gpu_close(ctypes.byref(pointer))
+    if failed:
+        raise fail(err)
+    return Pair(on, SHARINGS[out.sharing], (text(both[0].name) or "", text(both[1].name) or ""),
                 (real(both[0].step_ms), real(both[1].step_ms)), bool(out.fits), out.needed_bytes, out.usable_bytes,
                 (figure_of(out.slowdown[0]), figure_of(out.slowdown[1])), figure_of(out.gain), real(out.coverage),
                 bool(out.worth_it), text(out.advice) or "", bool(out.calibrated), text(lib.pl_verdict_name(out.verdict)) or "")

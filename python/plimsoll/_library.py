@@ -71,7 +71,7 @@ class Job(ctypes.Structure):
                 ("cudnn_benchmark", c_bool), ("alloc_conf", c_char_p), ("parallel", c_int), ("world", c_int), ("stage", c_int),
                 ("parallel_mixed", c_bool), ("gpu", c_char_p), ("estimator", c_char_p), ("weights", c_void_p),
                 ("want_timeline", c_bool), ("want_alive", c_bool), ("want_times", c_bool), ("host_speed", c_double),
-                ("copy_gbps", c_double), ("load", c_int), ("risk", c_double)]
+                ("copy_gbps", c_double), ("load", c_int), ("risk", c_double), ("catalogue", c_void_p)]
 
 
 class EstimatorInfo(ctypes.Structure):
@@ -85,7 +85,7 @@ class GpuStruct(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("title", c_char_p), ("capacity_bytes", c_int64), ("cc_major", c_int), ("cc_minor", c_int),
                 ("sms", c_int), ("threads", c_int), ("bandwidth_gbps", c_double), ("fp32_tflops", c_double),
                 ("tf32_tflops", c_double), ("fp16_tflops", c_double), ("bf16_tflops", c_double), ("context_bytes", c_int64),
-                ("calibrated", c_bool), ("source", c_char_p), ("l2_mib", c_double)]
+                ("calibrated", c_bool), ("source", c_char_p), ("l2_mib", c_double), ("part_of", c_char_p)]
 
 
 class MomentStruct(ctypes.Structure):
@@ -172,6 +172,11 @@ FUNCTIONS = {
     "pl_estimator_at": (POINTER(EstimatorInfo), [c_size_t]),
     "pl_gpu_at": (POINTER(GpuStruct), [c_size_t]),
     "pl_gpu_find": (POINTER(GpuStruct), [c_char_p]),
+    "pl_gpu_open": (c_int, [POINTER(POINTER(GpuStruct)), c_char_p, c_void_p, POINTER(ErrorStruct)]),
+    "pl_gpu_close": (None, [POINTER(POINTER(GpuStruct))]),
+    "pl_catalogue_open": (c_int, [POINTER(c_void_p), c_char_p, POINTER(ErrorStruct)]),
+    "pl_catalogue_at": (POINTER(GpuStruct), [c_void_p, c_size_t]),
+    "pl_catalogue_close": (None, [POINTER(c_void_p)]),
     "pl_gpu_usable": (c_int64, [POINTER(GpuStruct)]),
     "pl_kind_name": (c_char_p, [c_int]),
     "pl_phase_name": (c_char_p, [c_int]),

@@ -9,7 +9,7 @@ import ctypes
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import _library
+from . import _cards, _library
 from ._errors import UsageError
 from ._library import ErrorStruct, FitStruct, Job, ReportStruct, fail, known, library, rows, sized, text
 from ._report import Report
@@ -20,7 +20,7 @@ TRACED = ("batch", "seq", "precision", "optimizer", "loss", "checkpoint", "accum
 DEFAULTS: Dict[str, Any] = dict(
     optimizer="adamw", precision=None, gpu="h200", batch=None, seq=None, loss="auto", checkpoint=False, accumulate=1,
     channels_last=False, cudnn_benchmark=False, alloc_conf=None, parallel=None, estimator="hybrid", train=None,
-    host_speed=None, copy_gbps=None, load=None, risk=None)
+    host_speed=None, copy_gbps=None, load=None, risk=None, gpus=None)
 
 
 class Symbol(NamedTuple):
@@ -105,6 +105,9 @@ class _Job:
             # The case of a name does not matter, as in the command.
             value = value.lower() if name in ("optimizer", "gpu", "estimator") else value
             setattr(self.job, name, value)
+        self.cards = _cards.Catalogue(settings["gpus"]) if settings.get("gpus") is not None else None
+        if self.cards is not None:
+            self.job.catalogue = self.cards.pointer
         if self.job.estimator not in (b"sim", b"hybrid"):
             _library.laboratory()
         for name in ("host_speed", "copy_gbps", "risk"):

@@ -124,6 +124,37 @@ class Tables(unittest.TestCase):
                          [(r["name"], r["capacity_bytes"], r["calibrated"], r["fp16_tflops"]) for r in rows])
         self.assertTrue(all(0 < g.usable_bytes <= g.capacity_bytes for g in plimsoll.gpus()))
 
+    def test_cards_of_ones_own(self):
+        row = "mine\tMine\tours\t12345\t8.6\t28\t1536\t-\t360\t12.7\t12.7\t25.4\t25.4\tgeneral\tno\tmeasured"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "cards.tsv")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("# ours\n" + row + "\n")
+            self.assertEqual([(g.name, g.capacity_bytes) for g in plimsoll.gpus(path)], [("mine", 12345 << 20)])
+            report = plimsoll.estimate(EXAMPLE, gpu="NVIDIA Ours", gpus=path)
+            self.assertEqual((report.gpu.name, report.gpu.capacity_bytes, report.gpu.calibrated), ("mine", 12345 << 20, False))
+            self.assertEqual(plimsoll.estimate(EXAMPLE, gpu="h200", gpus=path).gpu.name, "h200")
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(row.replace("mine", "m2").replace("8.6", "eight"))
+            with self.assertRaises(plimsoll.InputError) as caught:
+                plimsoll.gpus(path)
+            self.assertEqual((caught.exception.where, "cc should be" in caught.exception.message), (path + ":3", True))
+        with self.assertRaises(plimsoll.InputError):
+            plimsoll.estimate(EXAMPLE, gpus=path)
+        with self.assertRaises(plimsoll.UsageError):
+            plimsoll.gpus(3)
+
+    def test_a_card_with_other_memory(self):
+        whole = plimsoll.estimate(EXAMPLE, gpu="NVIDIA A100-SXM4-80GB")
+        half = plimsoll.estimate(EXAMPLE, gpu="a100-80gb,memory=1GiB")
+        self.assertEqual((half.gpu.name, half.gpu.capacity_bytes), ("a100-80gb,memory=1GiB", 1 << 30))
+        self.assertIn("1 GiB of memory, as given", str(half))
+        self.assertEqual((whole.gpu.name, whole.peak_bytes, whole.fits, half.fits), ("a100-80gb", half.peak_bytes, True, False))
+        self.assertEqual(plimsoll.collocate(half, half).gpu.name, "a100-80gb,memory=1GiB")
+        with self.assertRaises(plimsoll.UsageError) as caught:
+            plimsoll.estimate(EXAMPLE, gpu="a100")
+        self.assertIn("could be a100-40gb, a100-64gb or a100-80gb", caught.exception.message)
+
     def test_optimizers_and_estimators(self):
         self.assertIn("adamw", plimsoll.optimizers())
         names = {e.name: e for e in plimsoll.estimators()}
@@ -156,7 +187,7 @@ class Errors(unittest.TestCase):
                 plimsoll.estimate(path)
 
     def test_settings(self):
-        for wrong in (dict(gpu="h20"), dict(optimizer="adan"), dict(precision="fp12"), dict(loss="hinge"), dict(parallel="tp:4"),
+        for wrong in (dict(gpu="h20x"), dict(optimizer="adan"), dict(precision="fp12"), dict(loss="hinge"), dict(parallel="tp:4"),
                       dict(batch=0), dict(batch="many"), dict(accumulate=4097), dict(alloc_conf="no_such:1"), dict(seq=4),
                       dict(estimator="oracle"), dict(loss=len), dict(host_speed=0), dict(host_speed="fast"), dict(copy_gbps=0)):
             with self.subTest(wrong), self.assertRaises(plimsoll.UsageError) as caught:

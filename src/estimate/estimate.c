@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "device/catalogue.h"
 #include "estimate/estimator.h"
 #include "estimate/job.h"
 #include "estimate/weights.h"
@@ -84,6 +85,14 @@ static int64_t trainable(const pl_graph *g) {
     return sum;
 }
 
+/* The job's card: the library's row, or a copy in the report. NULL: out of memory. */
+static const pl_gpu *card_of(pl_report *report, const pl_job *job) {
+    const pl_gpu *gpu = job->catalogue ? NULL : pl_gpu_find(job->gpu);
+    if (gpu) return gpu;
+    pl_card *card = pl_arena_array(pl_report_arena(report), 1, sizeof *card);
+    return card && pl_card_read(card, job->gpu, job->catalogue, NULL) == PL_OK ? &card->gpu : NULL;
+}
+
 /* The estimator's answer to a checked job, into a new report. */
 static pl_status answer(pl_report *report, const pl_model *model, const pl_job *job,
                         const pl_estimator *estimator, const pl_gpu *gpu, const pl_weights *weights,
@@ -114,7 +123,6 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *give
     pl_status status = pl_job_read(&own, given, err);
     if (status != PL_OK) return status;
     const pl_estimator *estimator = pl_estimator_named(job->estimator);
-    const pl_gpu *gpu = pl_gpu_find(job->gpu);
     const pl_weights *weights = NULL;
     if (estimator->info.learns) status = pl_weights_for(&weights, estimator, job->weights, err);
     if (status == PL_OK) status = check_kind(model, estimator, err);
@@ -122,7 +130,9 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *give
     pl_report *report =
         pl_report_new(job->limits ? job->limits : &model->limits, model->budget.bytes);
     if (!report) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
-    status = answer(report, model, job, estimator, gpu, weights, err);
+    const pl_gpu *gpu = card_of(report, job);
+    status = gpu ? answer(report, model, job, estimator, gpu, weights, err)
+                 : pl_budget_fail(err, pl_report_budget(report), NULL);
     if (status == PL_OK) {
         warn_of_recipe(report, model->recipe, job);
         for (int32_t i = 0; model->graph && i < model->graph->note_count; i++)

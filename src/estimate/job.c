@@ -10,6 +10,7 @@
 #include "core/number.h"
 #include "core/sized.h"
 #include "device/allocator.h"
+#include "device/catalogue.h"
 #include "estimate/estimator.h"
 #include "graph/finetune.h"
 #include "tape/optimizer.h"
@@ -167,9 +168,10 @@ pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
     pl_sized_read(out, sizeof *out, job, job->size);
     job = out;
     pl_finetune how;
+    pl_card card;
     pl_allocator_settings settings;
     pl_allocator_settings_default(&settings);
-    const char *optimizer = job->optimizer, *gpu = job->gpu, *estimator = job->estimator;
+    const char *optimizer = job->optimizer, *estimator = job->estimator;
     pl_status status = pl_limits_check(job->limits, err);
     if (status == PL_OK) status = check_size("batch", job->batch, err);
     if (status == PL_OK) status = check_size("seq", job->seq, err);
@@ -195,8 +197,7 @@ pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
     if (status == PL_OK && job->load == PL_LOAD_SHARDED && job->parallel != PL_FSDP2)
         status = pl_fail(err, PL_USAGE, "load", -1,
                          "only fsdp2 loads a model in shards; other jobs have it whole");
-    if (status == PL_OK)
-        status = check_name("gpu", gpu, gpu && pl_gpu_find(gpu), "card", " in the catalogue", err);
+    if (status == PL_OK) status = pl_card_read(&card, job->gpu, job->catalogue, err);
     if (status == PL_OK)
         status = check_name("estimator", estimator, estimator && pl_estimator_named(estimator),
                             "estimator", "", err);
