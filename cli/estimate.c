@@ -62,11 +62,9 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
     fputs(text_style(BOLD), stdout);
     text_clean(stdout, info->name);
     printf("%s: %s parameters", text_style(PLAIN), text_count(info->parameters).text);
-    if (info->trainable != info->parameters)
-        printf(" (%s of them trained)", text_count(info->trainable).text);
     if (info->operators >= 0) printf(", %" PRId64 " operators", info->operators);
     if (info->torch_version && info->torch_version[0]) {
-        fputs(", exported by PyTorch ", stdout);
+        fputs(info->recorded ? ", traced under PyTorch " : ", exported by PyTorch ", stdout);
         text_clean(stdout, info->torch_version);
     }
     putchar('\n');
@@ -76,9 +74,9 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
         fputs("as recorded: ", stdout);
         text_clean(stdout, info->recorded);
     } else {
-        fputs(job->precision == PL_PRECISION_AS_EXPORTED
-                  ? "precision as exported"
-                  : pl_precision_name((size_t)job->precision),
+        fputs(job->precision != PL_PRECISION_AS_EXPORTED ? pl_precision_name((size_t)job->precision)
+              : info->as_exported                        ? info->as_exported
+                                                         : "precision as exported",
               stdout);
         printf(", %s", job->optimizer);
     }
@@ -86,6 +84,9 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
         fputs(", ", stdout);
         text_clean(stdout, job->train);
     }
+    if (report->trainable != info->parameters && report->trainable >= 0)
+        printf("%s%s of %s trained%s", job->train ? " (" : ", ", text_count(report->trainable).text,
+               text_count(info->parameters).text, job->train ? ")" : "");
     if (job->accumulate > 1) printf(", %d backward passes per step", job->accumulate);
     if (job->checkpoint) fputs(", checkpointing", stdout);
     if (job->channels_last) fputs(", channels last", stdout);

@@ -12,6 +12,7 @@
 
 #include "comparison.h"
 #include "core/number.h"
+#include "verbs.h"
 
 /* ---- scopes ---- */
 
@@ -433,6 +434,49 @@ static void print_bins(const comparison *c, const contender *of) {
     }
 }
 
+/* How many jobs took more than the line of a risk; a row per kind of interval, and all of them. */
+static void print_risks(const pl_evaluation *e) {
+    enum { RISKS = 6, MOST_ROWS = 8 };
+    static const double risks[RISKS] = {0.2, 0.1, 0.05, 0.025, 0.01, 0.005};
+    struct {
+        const char *name;
+        size_t jobs, above[RISKS];
+    } rows[MOST_ROWS] = {{.name = "all"}};
+    size_t count = 1;
+    for (size_t i = 0; i < e->count; i++) {
+        const pl_trial *t = pl_evaluation_trial(e, i);
+        if (!trial_counts(t) || !isfinite(t->chance)) continue;
+        size_t own = 1;
+        while (own < count && strcmp(rows[own].name, t->interval) != 0) own++;
+        if (own == MOST_ROWS) continue;
+        if (own == count) rows[count++].name = t->interval;
+        for (size_t row = 0; row <= own; row += own) {
+            rows[row].jobs++;
+            for (int k = 0; k < RISKS; k++) /* no chance is below the last of them */
+                rows[row].above[k] += k + 1 < RISKS ? t->chance < risks[k] : t->chance <= risks[k];
+        }
+    }
+    if (rows[0].jobs == 0) return;
+    heading("above the line, by risk");
+    table *table = table_new("lrrrrrrr");
+    const char *cells[RISKS + 2] = {"INTERVAL", "JOBS"};
+    small_text texts[RISKS + 2];
+    for (int k = 0; k < RISKS; k++) {
+        texts[k] = text_risk(risks[k]);
+        cells[k + 2] = texts[k].text;
+    }
+    table_row(table, cells);
+    for (size_t row = 0; row < count; row++) {
+        cells[0] = rows[row].name;
+        texts[RISKS] = text_whole((int64_t)rows[row].jobs);
+        cells[1] = texts[RISKS].text;
+        for (int k = 0; k < RISKS; k++)
+            texts[k] = percent2((double)rows[row].above[k] / (double)rows[row].jobs);
+        table_row(table, cells);
+    }
+    table_print(table, stdout, 2);
+}
+
 static void print_one(const comparison *c, const contender *of) {
     const pl_evaluation *e = of->evaluation;
     const pl_scores *n = &of->all;
@@ -464,6 +508,7 @@ static void print_one(const comparison *c, const contender *of) {
         heading(title);
         table_print(t, stdout, 2);
     }
+    if (memory) print_risks(e);
     if (shows_bins(c, of)) print_bins(c, of);
     heading("the worst");
     table_print(worst_table(e), stdout, 2);

@@ -12,6 +12,9 @@
 
 /* The counters as tools show them. */
 static const char *const counter_titles[PL_COUNTERS] = {"SMACT", "SMOCC", "DRAMA", "tensor"};
+static const char counters_explained[] =
+    "shares of the step: SMACT multiprocessors with work, SMOCC their places for warps that are "
+    "taken, DRAMA memory interface in use, tensor tensor cores in use";
 
 static void print_step(const pl_report *report) {
     const pl_figure *step = &report->step_ms;
@@ -104,6 +107,7 @@ static void print_counters(const pl_report *report) {
         text_bar(stdout, f->value / 100, BAR);
         printf("%s\n", text_style(PLAIN));
     }
+    printf("  %s%s%s\n", text_style(DIM), counters_explained, text_style(PLAIN));
 }
 
 /* Estimators that learn compute alone: beside it what the operators come to, where they are known.

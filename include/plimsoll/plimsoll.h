@@ -161,6 +161,9 @@ typedef struct pl_model_info {
     int64_t batch, seq; /* as exported (symbols: their hints); PL_UNKNOWN where not found */
     size_t symbol_count;
     const char *recorded; /* of a trace: how it was trained, "amp-bf16, adamw"; else NULL */
+    /* What PL_PRECISION_AS_EXPORTED means: "bf16, as the config says", "fp32, as exported"; NULL: only
+     * counts are known, or a trace. */
+    const char *as_exported;
 } pl_model_info;
 
 /* Valid until the model is closed. */
@@ -484,6 +487,7 @@ typedef struct pl_report {
     double risk;          /* as the job has it */
     int64_t upper_bytes;  /* more than this is taken with a chance of risk; at 0.025 high_bytes */
     int64_t usable_bytes; /* pl_gpu_usable, or what the job's alloc_conf lets it have of that */
+    int64_t trainable;    /* parameters that train, adapters included */
 } pl_report;
 
 /* What a job takes more than with a chance of risk (0.005 to 0.5): never less than peak_bytes, and no

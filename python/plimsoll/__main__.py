@@ -33,6 +33,8 @@ OPTIONS.add_argument("-t", "--timeline", metavar="FILE", help="write the memory 
 OPTIONS.add_argument("--steps", type=int, metavar="N", help="optimizer steps the script is run for (default: 2, or as many as it "
                      "makes; a peak is often in the second)")
 OPTIONS.add_argument("--alloc-conf", metavar="S", help="PYTORCH_CUDA_ALLOC_CONF of the job (default: this environment's)")
+OPTIONS.add_argument("--risk", type=float, metavar="P", default=2.5, help="chance of an out-of-memory that is accepted, in percent, 0.5 to 50 (default: "
+                     "%(default)s)")
 OPTIONS.add_argument("--world", type=int, metavar="N", help="ranks of a script of several processes (default: as torchrun's or accelerate's "
                      "arguments or the script say)")
 OPTIONS.add_argument("--rank", type=int, metavar="R", help="which of them is run, from 0 (default: 0)")
@@ -112,14 +114,14 @@ def record(launch: Launch, steps: Optional[int], gpu: Gpu) -> Tuple[bytes, List[
 
 
 def estimate_script(launch: Launch, gpu: str = "h200", estimator: str = "hybrid", steps: Optional[int] = None,
-                    alloc_conf: Optional[str] = None) -> Report:
+                    alloc_conf: Optional[str] = None, risk: Optional[float] = None) -> Report:
     """The report on a training script, run up to its first optimizer steps."""
     script = launch.script
-    card = _check(dict(DEFAULTS, gpu=gpu, estimator=estimator, alloc_conf=alloc_conf))
+    card = _check(dict(DEFAULTS, gpu=gpu, estimator=estimator, alloc_conf=alloc_conf, risk=risk))
     taped, warnings = record(launch, steps, card)
     model = Model(taped, os.path.splitext(os.path.basename(script))[0], "trace", warnings)
     model._traced = dict.fromkeys(("precision", "optimizer"))  # as the script has them
-    return model.estimate(gpu=gpu, estimator=estimator, alloc_conf=alloc_conf)
+    return model.estimate(gpu=gpu, estimator=estimator, alloc_conf=alloc_conf, risk=risk)
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -131,7 +133,8 @@ def main(argv: Optional[List[str]] = None) -> int:
         if options.steps is not None and options.steps < 1:
             raise UsageError("from 1 on, not %d" % options.steps, "--steps")
         words = (["-m"] if options.module else []) + [options.script] + options.args
-        report = estimate_script(parse(words, options.world, options.rank), options.gpu, options.estimator, options.steps, conf)
+        report = estimate_script(parse(words, options.world, options.rank), options.gpu, options.estimator, options.steps, conf,
+                                 options.risk / 100)
         if options.timeline:
             try:
                 report.save_timeline(options.timeline)

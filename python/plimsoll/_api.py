@@ -428,7 +428,7 @@ def _search(ask: Callable[[int], Report], first: int, most: int) -> Batch:
             ordered = sorted(seen)
             low, top = (good, bad) if good in seen and bad in seen else (ordered[-2], ordered[-1]) if good else ordered[:2]
             slope = (high(top) - high(low)) / (top - low)
-            room = seen[top].gpu.usable_bytes
+            room = seen[top].usable_bytes
             guess = int(low + (room - high(low)) / slope) if slope > 0 else (good * 2 if good else bad // 2)
             if good and bad > most:
                 guess = min(guess, good * 16)  # two small batches say little of a large one

@@ -60,7 +60,7 @@ class ModelInfo(ctypes.Structure):
     c_name = "pl_model_info"
     _fields_ = [("name", c_char_p), ("torch_version", c_char_p), ("parameters", c_int64), ("trainable", c_int64),
                 ("parameter_bytes", c_int64), ("buffer_bytes", c_int64), ("operators", c_int64), ("batch", c_int64),
-                ("seq", c_int64), ("symbol_count", c_size_t), ("recorded", c_char_p)]
+                ("seq", c_int64), ("symbol_count", c_size_t), ("recorded", c_char_p), ("as_exported", c_char_p)]
 
 
 class Job(ctypes.Structure):
@@ -125,7 +125,8 @@ class ReportStruct(ctypes.Structure):
                 ("elapsed_us", c_int64), ("unknown_operators", POINTER(c_char_p)), ("unknown_count", c_size_t),
                 ("warnings", POINTER(c_char_p)), ("warning_count", c_size_t), ("moment_count", c_size_t),
                 ("alive_count", c_size_t), ("load_peak_bytes", c_int64), ("steps_peak_bytes", c_int64),
-                ("verdict", c_int), ("risk", c_double), ("upper_bytes", c_int64), ("usable_bytes", c_int64)]
+                ("verdict", c_int), ("risk", c_double), ("upper_bytes", c_int64), ("usable_bytes", c_int64),
+                ("trainable", c_int64)]
 
 
 class FitStruct(ctypes.Structure):

@@ -254,7 +254,7 @@ class Model:
         lib, err, out = library(), ErrorStruct(), ctypes.POINTER(ReportStruct)()
         if lib.pl_estimate(ctypes.byref(out), self._pointer, ctypes.byref(job.job), ctypes.byref(err)):
             raise fail(err)
-        return Report(out, self._pointer, shown, self.via, self.warnings, text(self._info.recorded))
+        return Report(out, self._pointer, shown, self.via, self.warnings, text(self._info.recorded), text(self._info.as_exported))
 
     def largest(self, most: int = 65536, **settings: Any) -> Tuple[int, Optional[int], Optional[int], int]:
         """(largest batch that fits, high_bytes there, high_bytes one above, simulations made) of a model with an

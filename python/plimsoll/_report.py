@@ -17,6 +17,8 @@ from ._library import COLUMN_KIND, COUNTERS, KINDS, MOMENT_KINDS, PHASES, GpuStr
 
 
 USUAL_RISK = 0.025  # whose upper end is high_bytes
+COUNTERS_EXPLAINED = ("shares of the step: SMACT multiprocessors with work, SMOCC their places for warps that are taken, "
+                      "DRAMA memory interface in use, tensor tensor cores in use")
 
 
 class Gpu(NamedTuple):
@@ -180,10 +182,11 @@ class Report:
     via: str
     settings: Dict[str, Any]  #: the job as it was asked for
     recorded: Optional[str]  #: of a trace: how it was trained, "amp-bf16, adamw"
+    as_exported: Optional[str]  #: the weights' type where no precision is asked for: "bf16, as the config says"
     json: Dict[str, Any]  #: the command's --json (docs/formats.md), with via
 
     def __init__(self, pointer: Any, model: Any, settings: Dict[str, Any], via: str, warnings: Sequence[str],
-                 recorded: Optional[str] = None) -> None:
+                 recorded: Optional[str] = None, as_exported: Optional[str] = None) -> None:
         """Takes the library's report over. Use estimate()."""
         self._owned: Optional[_Owned] = _Owned(pointer)
         self._kept: Optional[List[Moment]] = None
@@ -223,7 +226,7 @@ class Report:
         self.oom_probability = self.json["oom_probability"]
         self.retries, self.events, self.elapsed_us = known(r.retries), known(r.events), r.elapsed_us
         self.warnings = list(dict.fromkeys([*warnings, *self.json["warnings"]]))
-        self.via, self.settings, self.recorded = via, settings, recorded
+        self.via, self.settings, self.recorded, self.as_exported = via, settings, recorded, as_exported
         self.json["warnings"], self.json["via"] = self.warnings, via
         self.alive: Optional[List[Alive]] = None  #: largest first
         if r.alive_count:
@@ -311,8 +314,6 @@ class Report:
     def _lines_of_model(self) -> Tuple[str, str]:
         s = self.settings
         head = "%s: %s parameters" % (_words.clean(self.name), _words.number(self.parameters))
-        if self.trainable != self.parameters:
-            head += " (%s of them trained)" % _words.number(self.trainable)
         if self.operators is not None:
             head += ", %d operators" % self.operators
         if self.torch_version:
@@ -325,14 +326,24 @@ class Report:
         if self.recorded:
             parts.append("as recorded: " + _words.clean(self.recorded))
         else:
-            parts += [s.get("precision") or "precision as exported", s["optimizer"]]
+            asked = str(s.get("precision") or "as-exported").lower()
+            parts += [self.as_exported or "precision as exported" if asked == "as-exported" else asked, str(s["optimizer"]).lower()]
         if s.get("train"):
-            parts.append("training " + str(s["train"]))
+            parts.append(_words.clean(str(s["train"])))
+        if self.trainable is not None and self.trainable != self.parameters:
+            trained = "%s of %s trained" % (_words.number(self.trainable), _words.number(self.parameters))
+            parts = [*parts[:-1], "%s (%s)" % (parts[-1], trained)] if s.get("train") else [*parts, trained]
         if s.get("accumulate", 1) > 1:
             parts.append("%d backward passes per step" % s["accumulate"])
         parts += [word for key, word in (("checkpoint", "checkpointing"), ("channels_last", "channels last"),
                                          ("cudnn_benchmark", "cudnn benchmark")) if s.get(key)]
-        parts += [_words.clean(str(s[key])) for key in ("alloc_conf", "parallel") if s.get(key)]
+        if s.get("alloc_conf"):
+            parts.append(_words.clean(str(s["alloc_conf"])))
+        if s.get("parallel"):
+            kind, world, *more = str(s["parallel"]).split(":")
+            how = [kind] if kind == "ddp" else [kind, "stage %s" % (more[0] if more[:1] in (["2"], ["3"]) else "3")]
+            how += ["mixed precision"] * ("mp" in more) + ["loaded whole"] * (s.get("load") == "full")
+            parts.append("one rank of %s (%s)" % (world, ", ".join(how)))
         return head, ", ".join(parts) + ", on " + self.gpu.title
 
     def _interval(self) -> str:
@@ -415,6 +426,7 @@ class Report:
                                                             _words.bar(value / 100, 32)))
         if rows:
             out.insert(len(out) - len(rows), "")
+            out.append("  " + COUNTERS_EXPLAINED)
         return out
 
     def __str__(self) -> str:
@@ -441,7 +453,8 @@ class Report:
                                                          _words.bar(count / largest, 32)))
         parts = [("allocated", self.allocated_bytes), ("reserved", self.reserved_bytes),
                  ("outside the allocator", self.overhead_bytes)]
-        out += ["", ", ".join("%s %s" % (name, _words.size(count)) for name, count in parts if count is not None)]
+        out.append("")
+        out += filter(None, [", ".join("%s %s" % (name, _words.size(count)) for name, count in parts if count is not None)])
         out.append(self._line_of_fit())
         out += self._lines_of_use()
         out += ["warning: " + _words.clean(warning) for warning in self.warnings]

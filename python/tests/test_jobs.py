@@ -14,7 +14,7 @@ from plimsoll._errors import CLASSES
 
 JOBS = 10000
 SETTINGS = ("batch", "seq", "precision", "optimizer", "train", "loss", "checkpoint", "accumulate", "channels_last", "cudnn_benchmark",
-            "alloc_conf", "parallel", "gpu", "estimator", "host_speed", "copy_gbps", "memory_limit", "timeout_ms", "depth_limit", "task", "attention",
+            "alloc_conf", "parallel", "gpu", "estimator", "host_speed", "copy_gbps", "risk", "memory_limit", "timeout_ms", "depth_limit", "task", "attention",
             "no_such_setting")
 
 
@@ -41,7 +41,7 @@ GOOD = {
     "loss": ("auto", "ce", "none"), "checkpoint": (True, False, None), "accumulate": (1, 2), "channels_last": (True, False),
     "cudnn_benchmark": (True, False), "alloc_conf": (None, "expandable_segments:True"), "parallel": (None, "ddp:8", "fsdp2:4:3:mp"),
     "gpu": ("h200", "T4"), "estimator": ("hybrid", "sim"), "host_speed": (None, 1, 0.5), "copy_gbps": (None, 20.0, math.inf),
-    "load": (None, "auto", "FULL"),
+    "load": (None, "auto", "FULL"), "risk": (None, 0.005, 0.1, 0.5),
     "memory_limit": (None, 1 << 30), "timeout_ms": (None, 600000), "depth_limit": (None, 64), "task": (None,), "attention": (None,),
 }
 ODD = (0, -1, 1, 4097, 2**31 - 1, 2**31, 2**32 + 1, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 2**64 + 1, 10**400, 10**5000, -2**63, -10**30,

@@ -143,8 +143,18 @@ class Text(unittest.TestCase):
     def test_it_is_the_commands(self):
         report = plimsoll.estimate(EXAMPLE, gpu="a100-40gb")
         told = command("estimate", EXAMPLE, "--gpu", "a100-40gb")
-        self.assertEqual(repr(report).split("\n\n")[1:], told.rstrip("\n").split("\n\n")[1:])
+        self.assertEqual(repr(report), told.rstrip("\n"))
         self.assertIn("resnet18: 11.7 M parameters", repr(report))
+
+    def test_every_line_of_the_job_is_the_commands(self):
+        for settings, words in ((dict(gpu="t4", batch=512), ()), (dict(gpu="t4", batch=512, risk=0.2), ("--risk", "20")),
+                                (dict(gpu="t4", batch=4000, risk=0.005), ("--risk", "0.5")), (dict(gpu="t4", estimator="horus"), ("-e", "horus")),
+                                (dict(parallel="fsdp2:8:2:mp"), ("--parallel", "fsdp2:8:2:mp")), (dict(parallel="ddp:4"), ("--parallel", "ddp:4")),
+                                (dict(train="head", precision="bf16"), ("--train", "head", "--precision", "bf16")),
+                                (dict(alloc_conf="per_process_memory_fraction:0.01"), ("--alloc-conf", "per_process_memory_fraction:0.01"))):
+            with self.subTest(settings):
+                more = [part for key in ("gpu", "batch") if key in settings for part in ("--" + key, str(settings[key]))]
+                self.assertEqual(repr(plimsoll.estimate(EXAMPLE, **settings)), command("estimate", EXAMPLE, *more, *words).rstrip("\n"))
 
     def test_too_small_a_card(self):
         report = plimsoll.estimate(EXAMPLE, gpu="t4", batch=4000)
@@ -218,7 +228,21 @@ class Decisions(unittest.TestCase):
         no = plimsoll.fits(EXAMPLE, gpu="t4", batch=4000)
         self.assertFalse(no)
         self.assertFalse(no.report.fits)
+        self.assertEqual(no.verdict, "does not fit")
         self.assertIn("does not fit NVIDIA T4", repr(no))
+
+    def test_three_words(self):
+        told = command("check", EXAMPLE, "--gpu", "t4", "--batch", "512", "--risk", "10", "--json", wanted=11)
+        maybe = plimsoll.fits(EXAMPLE, gpu="t4", batch=512, risk=0.1)
+        self.assertFalse(maybe)
+        self.assertEqual(maybe.verdict, "may not fit")
+        for name in ("verdict", "risk", "usable_bytes", "upper_bytes", "oom_probability", "headroom_bytes"):
+            self.assertEqual(*(round(x, 6) if isinstance(x, float) else x for x in (getattr(maybe.report, name), told[name])), name)
+        self.assertGreater(maybe.report.oom_probability, 0.1)
+        self.assertTrue(plimsoll.fits(EXAMPLE, gpu="t4", batch=512, risk=0.5))
+        for wrong in (0, 0.004, 0.6, 5, float("nan"), "5"):
+            with self.assertRaises(plimsoll.UsageError):
+                plimsoll.estimate(EXAMPLE, risk=wrong)
 
     def test_the_largest_batch(self):
         best = plimsoll.max_batch(EXAMPLE, gpu="t4")
@@ -239,9 +263,10 @@ class Decisions(unittest.TestCase):
 
         class Said:
             def __init__(self, high, room):
-                self.peak_bytes = self.high_bytes = high
+                self.peak_bytes = self.upper_bytes = high
+                self.usable_bytes = room
                 self.fits, self.via, self.warnings = high <= room, "trace", []
-                self.gpu = type("Gpu", (), dict(usable_bytes=room, title="card"))()
+                self.gpu = type("Gpu", (), dict(title="card"))()
 
         for first in (1, 4, 1000):
             for base, each, room in ((600, 7, 10000), (600, 1, 10000), (10, 3000, 10000), (9990, 11, 10000), (20000, 1, 10000)):

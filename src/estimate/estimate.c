@@ -107,7 +107,7 @@ static pl_status answer(pl_report *report, const pl_model *model, const pl_job *
     if (estimator->prepare)
         status = estimator->prepare(&subject, weights, batch, seq, pl_report_arena(report), err);
     if (status == PL_OK) status = estimator->estimate(report, &subject, weights, err);
-    if (status == PL_OK && job->train) pl_report_trains(report, trainable(g));
+    report->trainable = job->train ? trainable(g) : model->info.trainable;
     if (owned) pl_graph_close(&g);
     report->batch = batch;
     report->seq = seq;

@@ -101,6 +101,38 @@ static void describe_trace(pl_model *model) {
     model->info.recorded = model->recorded;
 }
 
+/* "bf16, as the config says"; "fp32 and fp16, as exported". Of a recipe the config's type, where it
+ * has one: the graph is built for the first job's. */
+static void describe_weights(pl_model *model) {
+    static const struct {
+        pl_dtype dtype;
+        const char *name;
+    } types[] = {
+        {PL_DT_F32, "fp32"}, {PL_DT_BF16, "bf16"}, {PL_DT_F16, "fp16"}, {PL_DT_F64, "fp64"}};
+    enum { TYPES = sizeof types / sizeof *types };
+    const pl_graph *g = model->graph;
+    const pl_recipe *r = model->recipe;
+    bool has[TYPES] = {false};
+    for (int k = 0; k < TYPES; k++) {
+        if (r && r->dtype_from) has[k] = r->dtype == types[k].dtype;
+        for (int32_t i = 0; !(r && r->dtype_from) && i < g->tensor_count; i++)
+            has[k] = has[k] || (g->tensors[i].role == PL_ROLE_PARAMETER &&
+                                g->tensors[i].dtype == types[k].dtype);
+    }
+    char *out = model->as_exported;
+    size_t room = sizeof model->as_exported, used = 0;
+    for (int k = 0; k < TYPES; k++)
+        if (has[k] && used < room)
+            used += (size_t)snprintf(out + used, room - used, "%s%s", used ? " and " : "",
+                                     types[k].name);
+    const char *from = !r ? "as exported" : r->dtype_from ? r->dtype_from : "as the file has it";
+    if (used == 0)
+        snprintf(out, room, "precision %s", from);
+    else if (used < room)
+        snprintf(out + used, room - used, ", %s", from);
+    model->info.as_exported = out;
+}
+
 static void describe(pl_model *model) {
     if (model->summary) {
         describe_summary(model);
@@ -124,7 +156,10 @@ static void describe(pl_model *model) {
         }
     }
     find_shape(g, &info->batch, &info->seq);
-    if (model->trace) describe_trace(model);
+    if (model->trace)
+        describe_trace(model);
+    else
+        describe_weights(model);
     const pl_recipe *r = model->recipe;
     if (!r) return;
     info->batch = r->batch;

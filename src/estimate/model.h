@@ -7,12 +7,13 @@
 #include "graph/trace.h"
 
 struct pl_model {
-    pl_graph *graph;     /* as the file has it; of a recipe, for built_batch and so on; of a trace,
+    pl_graph *graph;      /* as the file has it; of a recipe, for built_batch and so on; of a trace,
                             names alone; NULL: a summary */
-    pl_recipe *recipe;   /* NULL: no description */
-    pl_trace *trace;     /* NULL: not recorded */
-    pl_summary *summary; /* NULL: operators are known */
+    pl_recipe *recipe;    /* NULL: no description */
+    pl_trace *trace;      /* NULL: not recorded */
+    pl_summary *summary;  /* NULL: operators are known */
     char recorded[160];   /* of a trace: how it was trained */
+    char as_exported[96]; /* what the weights' type is, and who says so */
     int64_t built_batch, built_seq; /* of a recipe: what graph was built for */
     pl_dtype built_dtype;
     pl_symbol symbols[2]; /* of a recipe: batch and, where it has one, sequence */

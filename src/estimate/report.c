@@ -23,7 +23,6 @@ pl_report *pl_report_new(const pl_limits *limits, size_t held) {
         free(full);
         return NULL;
     }
-    full->trainable = PL_UNKNOWN;
     const pl_figure unknown = {NAN, NAN, NAN};
     full->report = (pl_report){.peak_bytes = PL_UNKNOWN,
                                .low_bytes = PL_UNKNOWN,
@@ -52,15 +51,12 @@ pl_report *pl_report_new(const pl_limits *limits, size_t held) {
                                .steps_peak_bytes = PL_UNKNOWN,
                                .risk = NAN,
                                .upper_bytes = PL_UNKNOWN,
-                               .usable_bytes = PL_UNKNOWN};
+                               .usable_bytes = PL_UNKNOWN,
+                               .trainable = PL_UNKNOWN};
     for (int kind = 0; kind < PL_KINDS; kind++) full->breakdown[kind] = PL_UNKNOWN;
     for (int phase = 0; phase < PL_PHASES; phase++) full->flops[phase] = NAN;
     for (int c = 0; c < PL_COUNTERS; c++) full->counters[c] = unknown;
     return &full->report;
-}
-
-void pl_report_trains(pl_report *report, int64_t trainable) {
-    ((pl_full_report *)report)->trainable = trainable;
 }
 
 void pl_report_warn(pl_report *report, const char *text) {
@@ -168,12 +164,11 @@ static void put_strings(pl_json_writer *w, const char *key, const char *const *s
 
 static void put_model(pl_json_writer *w, const pl_report *report, const pl_model_info *info) {
     const char *version = info->torch_version;
-    int64_t trainable = ((const pl_full_report *)report)->trainable;
     pl_json_put_open(w, "model", '{');
     pl_json_put_string(w, "name", info->name);
     pl_json_put_string(w, "torch_version", version && version[0] ? version : NULL);
     pl_json_put_count(w, "parameters", info->parameters);
-    pl_json_put_count(w, "trainable", trainable != PL_UNKNOWN ? trainable : info->trainable);
+    pl_json_put_count(w, "trainable", report->trainable);
     pl_json_put_count(w, "operators", info->operators);
     pl_json_put_count(w, "batch", report->batch);
     pl_json_put_count(w, "seq", report->seq);

@@ -23,9 +23,8 @@ typedef struct pl_full_report {
     const char *json; /* once it was asked for */
     const char **warnings;
     size_t warning_room;
-    bool incomplete;   /* a warning was lost for want of memory */
-    int64_t trainable; /* PL_UNKNOWN: as the model says */
-    pl_tail tail;      /* of [low_bytes, high_bytes] */
+    bool incomplete; /* a warning was lost for want of memory */
+    pl_tail tail;    /* of [low_bytes, high_bytes] */
 } pl_full_report;
 
 static inline pl_full_report *pl_report_full(pl_report *report) {
@@ -38,9 +37,6 @@ static inline pl_full_report *pl_report_full(pl_report *report) {
 pl_report *pl_report_new(const pl_limits *limits, size_t held);
 pl_arena *pl_report_arena(pl_report *report);
 pl_budget *pl_report_budget(pl_report *report);
-
-/* Parameters that train, where fine-tuning makes them others than the model's. */
-void pl_report_trains(pl_report *report, int64_t trainable);
 
 /* A remark into report->warnings, copied. Without memory the report is incomplete. */
 void pl_report_warn(pl_report *report, const char *text);

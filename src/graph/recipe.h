@@ -16,6 +16,7 @@ struct pl_recipe {
     int64_t most_batch, most_seq;    /* the largest that may be asked for; INT64_MAX: any */
     bool batch_assumed, seq_assumed; /* the file does not say: reported to the caller */
     pl_dtype dtype;                  /* of the weights, where the file says; else float32 */
+    const char *dtype_from;          /* in words, "as the config says"; static */
     const char **warnings;           /* of reading: reported with every estimate */
     size_t warning_count, warning_room;
     bool guessed; /* a family taken for another, a shape assumed: the interval is wider */

@@ -305,10 +305,15 @@ static pl_dtype weights_dtype(const pl_config *c, pl_recipe *recipe) {
     const char *name = pl_config_text(c, "dtype|torch_dtype");
     if (name && strncmp(name, "torch.", 6) == 0) name += 6;
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i].name) == 0) return names[i].dtype;
+        if (strcmp(name, names[i].name) == 0) {
+            recipe->dtype_from = "as the config says";
+            return names[i].dtype;
+        }
     if (name)
         pl_recipe_warn(recipe, "dtype \"%.40s\" is not known: weights are taken to be float32",
                        name);
+    recipe->dtype_from =
+        name ? "since the config's type is not known" : "since the config names no type";
     return PL_DT_F32;
 }
 

@@ -259,6 +259,7 @@ pl_status pl_import_spec(pl_recipe **out, const char *bytes, size_t size, const 
     *out = NULL;
     const pl_reading how = pl_reading_of(reading);
     pl_recipe *r = pl_recipe_open(name, how.budget);
+    if (r) r->dtype_from = "PyTorch's default";
     description *d = r ? pl_arena_alloc(r->arena, sizeof *d) : NULL;
     if (d) d->file = pl_arena_string(r->arena, name, strlen(name));
     const char *own = d && d->file ? pl_short_name(r->arena, name) : NULL;
