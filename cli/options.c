@@ -32,7 +32,8 @@ const verb_row verb_table[VERBS] = {
          ".pt2 archive of torch.export.save or the model.json inside one, a Hugging Face "
          "config.json, an ONNX model, a layer spec in YAML or JSON, the text of torchsummary or "
          "torchinfo (for estimators that need only counts), or a trace or graph that plimsoll "
-         "wrote; its content decides which of them. With several batches or sequence lengths a "
+         "wrote; its content decides which of them; or a folder with one of them, or - for standard "
+         "input. With several batches or sequence lengths a "
          "table is printed. Dynamic dimensions other than batch and sequence length are taken at "
          "the size they were exported with.",
          NULL},
@@ -154,9 +155,13 @@ const option_row option_table[] = {
     {READ, "attention", 0, "A", OPTION_NAME, PLACE(settings.attention), pl_attention_name,
      "as the config says, else sdpa", "a Hugging Face model's attention implementation"},
     {MODEL, "precision", 'p', "P", OPTION_PRECISION, PLACE(job.precision), pl_precision_name,
-     "as exported", "type of weights and arithmetic; amp- is autocast over fp32 weights"},
-    {MODEL, "optimizer", 'o', "O", OPTION_NAME, PLACE(job.optimizer), pl_optimizer_name, "adamw",
-     "one of torch.optim's optimizers, or lion, with its defaults; none: no training"},
+     "as exported",
+     "type of weights and arithmetic; amp- is autocast over fp32 weights. Names of PyTorch (bfloat16) "
+     "and Lightning (16-mixed) are known too"},
+    {MODEL, "optimizer", 'o', "O", OPTION_OPTIMIZER, PLACE(job.optimizer), pl_optimizer_name,
+     "adamw",
+     "one of torch.optim's optimizers, or lion, with its defaults; none: no training. Hugging Face's "
+     "names (adamw_torch_fused) are known too"},
     {MODEL, "loss", 'l', "L", OPTION_LOSS, PLACE(job.loss), pl_loss_name, "auto",
      "loss put on the model's output; own: the model returns it; auto: own for a scalar, else ce"},
     {READ, "train", 0, "T", OPTION_TEXT, PLACE(job.train), NULL, "as exported",
@@ -633,6 +638,7 @@ static int set_value(request *out, const option_row *row, const char *value) {
     const int64_t most_count = INT64_MAX / 2; /* numbers that can be added and doubled */
     int64_t number = 0;
     int failed = 0;
+    pl_error err = PL_SIZED(pl_error);
     const char *name = row->names && row->type != OPTION_GPU ? listed_name(row, value) : NULL;
     switch (row->type) {
     case OPTION_SWITCH: AT(bool) = true; return 0;
@@ -673,7 +679,11 @@ static int set_value(request *out, const option_row *row, const char *value) {
         AT(const char *) = name;
         return 0;
     case OPTION_PRECISION:
-        return name && pl_precision_parse(name, &AT(pl_precision)) ? 0 : unknown_value(row, value);
+        return pl_precision_read(&AT(pl_precision), value, &err) == PL_OK ? 0
+                                                                          : complain_of(&err, NULL);
+    case OPTION_OPTIMIZER:
+        return pl_optimizer_read(&AT(const char *), value, &err) == PL_OK ? 0
+                                                                          : complain_of(&err, NULL);
     case OPTION_LOSS:
         return name && pl_loss_parse(name, &AT(pl_loss)) ? 0 : unknown_value(row, value);
     case OPTION_LOAD:
@@ -721,6 +731,17 @@ static int parse_option(request *out, int argc, char **argv, int *at) {
     return set_value(out, row, value);
 }
 
+/* "-" is standard input, which can be read once. */
+static int read_input(request *out) {
+    for (size_t i = 0; i < out->files.count; i++) {
+        if (strcmp(out->files.names[i], "-") != 0) continue;
+        if (out->verb == VERB_COLLOCATE)
+            return complain(PL_USAGE, "-: collocate reads files, not standard input");
+        out->files.names[i] = "/dev/stdin";
+    }
+    return 0;
+}
+
 int options_parse(request *out, int argc, char **argv) {
     *out = (request){.verb = VERB_NONE, .most = 65536, .seed = 1, .hold_out = -1};
     out->argc = argc;
@@ -762,6 +783,10 @@ int options_parse(request *out, int argc, char **argv) {
         } else {
             out->files.names[out->files.count++] = word;
         }
+    }
+    if (out->verb < VERBS && (READ >> out->verb & 1) && !options_over) {
+        int refused = read_input(out);
+        if (refused) return refused;
     }
     out->file = out->files.names[0];
     if (out->help || out->version) return 0;

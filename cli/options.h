@@ -89,7 +89,8 @@ typedef enum option_type {
     OPTION_NAME,      /* const char *: one of names */
     OPTION_NAMES,     /* const char *: some of names, commas between them */
     OPTION_GPU,       /* const char *: a card, which may be one of names */
-    OPTION_PRECISION, /* pl_precision: one of names */
+    OPTION_PRECISION, /* pl_precision: one of names, or another way to write one */
+    OPTION_OPTIMIZER, /* const char *: the same */
     OPTION_LOSS,      /* pl_loss: one of names */
     OPTION_LOAD,      /* pl_load: one of names */
     OPTION_SPLIT,     /* pl_split: one of names */

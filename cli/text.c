@@ -332,6 +332,8 @@ const char *hint_of(const char *message) {
         {"a learner that this version has",
          ": this build has no laboratory (-Dlab=enabled), which has more"},
 #endif
+        {"a Python script", ": `python -m plimsoll FILE` runs it up to its first steps"},
+        {"save its code as a script", ", and give that to `python -m plimsoll`"},
         {"no estimate in JSON", " (`plimsoll estimate ... --json` writes one)"},
         {"choose smaller bins", " (--bin)"},
         {"estimate it again for ", " (--gpu)"},

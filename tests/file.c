@@ -295,7 +295,7 @@ static void devices_and_folders(void) {
     pl_model *model = NULL;
     pl_error err = {0};
     CHECK_INT(pl_model_open(&model, folder, NULL, &err), PL_INPUT);
-    CHECK_STR(err.message, "expected a file or a pipe, not a folder");
+    CHECK_STR(err.message, "a folder without a config.json or another model file");
 }
 
 int main(int argc, char **argv) {

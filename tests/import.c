@@ -575,7 +575,7 @@ static void not_a_model(void) {
     } rows[] = {
         {"", "empty", 0},
         {" \n", "empty", 2},
-        {"\x80\x02}q", "this is none of them", 4},
+        {"\x81\x02}q", "this is none of them", 4},
         {"[]", "this is none of them", 2},
         {"{", "a key in quotes", 1},
         {"{}", "has none of their keys", 2},
@@ -597,7 +597,7 @@ static void not_a_model(void) {
     CHECK_INT(import_graph_file(&graph, "tests/data/no-such-file.pt2", NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "No such file") != NULL);
     CHECK_INT(import_graph_file(&graph, "tests", NULL, &err), PL_INPUT);
-    CHECK(strstr(err.message, "not a folder") != NULL);
+    CHECK(strstr(err.message, "a folder without a config.json") != NULL);
     CHECK_INT(import_graph_file(&graph, "/dev/null", NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "not a device") != NULL);
     CHECK_INT(import_graph_file(&graph, "tests/data/no-such-file.pt2", NULL, NULL), PL_INPUT);

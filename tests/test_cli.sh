@@ -720,7 +720,34 @@ cards_of_ones_own() {
     says err 'say GiB'
 }
 
-for name in cards_of_ones_own no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
+# What is given in place of a model file, and models that come another way.
+other_inputs() {
+    mkdir -p saved
+    cp "$ROOT/tests/data/configs/llama.json" saved/config.json
+    gives 0 "$PLIMSOLL" check saved --batch 1 --seq 64
+    gives 0 "$PLIMSOLL" check - <"$model"
+    says out '^stdin: '
+    cat saved/config.json | "$PLIMSOLL" check - --batch 1 --seq 64 >out 2>err || false
+    says out 'fits'
+    gives 5 "$PLIMSOLL" check - --max-memory 64KiB <"$model"
+    gives 3 "$PLIMSOLL" check - </dev/null
+    gives 2 "$PLIMSOLL" collocate - "$model"
+    printf 'import torch\n' >train.py
+    gives 3 "$PLIMSOLL" check train.py
+    says err 'a Python script.*python -m plimsoll'
+    gives 3 "$PLIMSOLL" check meta-llama/Llama-2-7b
+    says err 'hf download meta-llama/Llama-2-7b config.json'
+    printf 'version https://git-lfs.github.com/spec/v1\n' >model.pt2
+    gives 3 "$PLIMSOLL" check model.pt2
+    says err 'git lfs pull'
+    gives 0 "$PLIMSOLL" check "$model" --precision torch.bfloat16 --optimizer adamw_torch_fused
+    gives 2 "$PLIMSOLL" check "$model" --optimizer paged_adamw_8bit
+    says err '^plimsoll: --optimizer: no optimizer "paged_adamw_8bit": .*; the nearest is adamw'
+    gives 2 "$PLIMSOLL" check "$model" --precision float64
+    says err 'the nearest is fp32'
+}
+
+for name in other_inputs cards_of_ones_own no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
     explain_has_figures_out_of_memory timeline_keeps_names evaluate_says_what_is_amiss run_uses_what_is_built \
     missing_file_is_3 broken_files_are_3_with_a_place \
     check_is_a_gate check_says_when_it_may_not_fit version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \

@@ -242,6 +242,11 @@ const char *pl_precision_name(size_t index); /* index: a pl_precision */
 const char *pl_loss_name(size_t index);      /* index: a pl_loss */
 const char *pl_load_name(size_t index);      /* index: a pl_load */
 const char *pl_parallel_name(size_t index);  /* index: a pl_parallel_kind: "alone", "ddp", ... */
+/* The row that a name is, as PyTorch, Lightning and Hugging Face write it too ("bfloat16", "16-mixed",
+ * "torch.half"; "adamw_torch_fused"). PL_USAGE with the nearest where there is none of the same
+ * memory. A job's optimizer may be any of them. */
+pl_status pl_precision_read(pl_precision *out, const char *name, pl_error *err);
+pl_status pl_optimizer_read(const char **out, const char *name, pl_error *err);
 /* false: no such name. */
 bool pl_precision_parse(const char *name, pl_precision *out);
 bool pl_loss_parse(const char *name, pl_loss *out);

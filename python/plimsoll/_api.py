@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 from . import _cards, _optimizer, _words
 from ._errors import Error, InputError, MissingError, UsageError
 from ._library import READING, laboratory, library, rows, text
-from ._model import DEFAULTS, Model, _Job, _shown, _whole
+from ._model import DEFAULTS, Model, _Job, _shown, _whole, optimizer_name, precision_name
 from ._report import Gpu, Report, gpu_of
 
 MOST = 65536  # the largest batch that max_batch tries
@@ -97,9 +97,7 @@ def _optimizer_name(optimizer: Any, traceable: bool) -> str:
     if optimizer is None:
         return "none"
     if isinstance(optimizer, str):
-        if optimizer.lower() not in known:
-            raise UsageError("%s is none of %s" % (_shown(optimizer), ", ".join(known)), "optimizer")
-        return optimizer.lower()
+        return optimizer_name(optimizer)
     if not _optimizer.is_optimizer(optimizer):
         raise UsageError("a name or an optimizer of PyTorch, not %s" % _shown(optimizer), "optimizer")
     name = _optimizer.label_of(optimizer)
@@ -239,7 +237,7 @@ def _load_module(model: Any, example_inputs: Any, asked: Dict[str, Any], optimiz
     return made
 
 
-def load(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", precision: Optional[str] = None,
+def load(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", precision: Any = None,
          loss: Union[str, Callable[..., Any]] = "auto", targets: Any = None, batch: Optional[int] = None,
          seq: Optional[int] = None, checkpoint: bool = False, accumulate: int = 1, channels_last: bool = False,
          gpu: str = "h200", gpus: Any = None, via: str = "auto", dynamic: bool = True, **reading: Any) -> Model:
@@ -250,7 +248,7 @@ def load(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", pr
     compute capability). reading: settings of the library's reader, such as memory_limit in bytes.
     """
     if _is_module(model):
-        asked = dict(DEFAULTS, optimizer=_optimizer_name(optimizer, example_inputs is not None), precision=precision, loss=loss,
+        asked = dict(DEFAULTS, optimizer=_optimizer_name(optimizer, example_inputs is not None), precision=precision_name(precision), loss=loss,
                      batch=batch, seq=seq, checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, gpu=gpu,
                      gpus=gpus)
         return _load_module(model, example_inputs, asked, optimizer, targets, via, dynamic, reading)
@@ -281,7 +279,7 @@ def _ask(loaded: Model, asked: Dict[str, Any]) -> Report:
     return loaded.estimate(**{k: v for k, v in settings.items() if k not in loaded._traced})
 
 
-def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", precision: Optional[str] = None,
+def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", precision: Any = None,
              gpu: str = "h200", batch: Optional[int] = None, seq: Optional[int] = None,
              loss: Union[str, Callable[..., Any]] = "auto", checkpoint: bool = False, accumulate: int = 1,
              channels_last: bool = False, cudnn_benchmark: bool = False, alloc_conf: Optional[str] = None,
@@ -297,7 +295,7 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
         mapping its keyword arguments. Only shapes and types count: real, meta and fake tensors do.
     optimizer: a name (optimizers() lists them), or an optimizer of PyTorch or its class.
     precision: None: the module's weights as they are, no autocast; "fp32", "tf32", "bf16", "fp16"; "amp-bf16"
-        and "amp-fp16" are autocast over fp32 weights.
+        and "amp-fp16" are autocast over fp32 weights. PyTorch's types and Lightning's names ("16-mixed") are known too.
     gpu: a card of gpus(), or as nvidia-smi prints its name; with another size of memory "a100-80gb,memory=40GiB".
     gpus: a file with cards of one's own, in the form of the command's --gpus; gpu may name one of them.
     batch, seq: another batch or sequence length than the file's or the example inputs'.
@@ -323,7 +321,7 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     the machine lacks.
     """
     traceable = _is_module(model) and example_inputs is not None
-    asked = dict(optimizer=_optimizer_name(optimizer, traceable), precision=precision, gpu=gpu, batch=batch, seq=seq, loss=loss,
+    asked = dict(optimizer=_optimizer_name(optimizer, traceable), precision=precision_name(precision), gpu=gpu, batch=batch, seq=seq, loss=loss,
                  checkpoint=checkpoint, accumulate=accumulate, channels_last=channels_last, cudnn_benchmark=cudnn_benchmark,
                  alloc_conf=alloc_conf, parallel=parallel, estimator=estimator, train=train, host_speed=host_speed,
                  copy_gbps=copy_gbps, load=load, risk=risk, gpus=gpus)
@@ -453,6 +451,7 @@ def max_batch(model: Any, example_inputs: Any = None, *, gpu: str = "h200", most
     asked: Dict[str, Any] = dict(DEFAULTS, gpu=gpu)
     reading = {key: settings.pop(key) for key in list(settings) if key not in DEFAULTS}
     asked.update(settings)
+    asked["precision"] = precision_name(asked["precision"])
     optimizer = asked["optimizer"]
     asked["optimizer"] = _optimizer_name(optimizer, _is_module(model) and example_inputs is not None)
     most = _whole(most, "most")

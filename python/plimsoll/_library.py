@@ -166,6 +166,8 @@ FUNCTIONS = {
     "pl_job_default_sized": (None, [POINTER(Job), c_size_t]),
     "pl_optimizer_name": (c_char_p, [c_size_t]),
     "pl_precision_name": (c_char_p, [c_size_t]),
+    "pl_precision_read": (c_int, [POINTER(c_int), c_char_p, _ERR]),
+    "pl_optimizer_read": (c_int, [POINTER(c_char_p), c_char_p, _ERR]),
     "pl_precision_parse": (c_bool, [c_char_p, POINTER(c_int)]),
     "pl_loss_parse": (c_bool, [c_char_p, POINTER(c_int)]),
     "pl_load_parse": (c_bool, [c_char_p, POINTER(c_int)]),

@@ -85,6 +85,26 @@ def _flag(value: Any, name: str) -> bool:
     raise UsageError("true or false, not %s" % _shown(value), name)
 
 
+def precision_name(value: Any) -> Optional[str]:
+    """The library's name of a precision: one of its own, PyTorch's or Lightning's, or a torch.dtype. None stays None."""
+    if value is None:
+        return None
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        value = str(value)
+    number, err = ctypes.c_int(), ErrorStruct()
+    if library().pl_precision_read(ctypes.byref(number), _text(value, "precision"), ctypes.byref(err)):
+        raise fail(err)
+    return text(library().pl_precision_name(number.value))
+
+
+def optimizer_name(value: str) -> str:
+    """The library's name of an optimizer, which may be written as Hugging Face's Trainer does."""
+    found, err = ctypes.c_char_p(), ErrorStruct()
+    if library().pl_optimizer_read(ctypes.byref(found), _text(value, "optimizer"), ctypes.byref(err)):
+        raise fail(err)
+    return text(found.value) or ""
+
+
 class _Job:
     """A pl_job and the strings it points to."""
 
@@ -122,7 +142,8 @@ class _Job:
                 raise UsageError("a number, not %s" % _shown(value), name) from None
         for name in ("checkpoint", "channels_last", "cudnn_benchmark"):
             setattr(self.job, name, _flag(settings.get(name), name))
-        self._parse("precision", settings, lib.pl_precision_parse, lambda: _names(lib.pl_precision_name))
+        self._parse("precision", dict(settings, precision=precision_name(settings.get("precision"))), lib.pl_precision_parse,
+                    lambda: _names(lib.pl_precision_name))
         self._parse("loss", settings, lib.pl_loss_parse, lambda: "auto, ce, mse, own, none")
         self._parse("load", settings, lib.pl_load_parse, lambda: "auto, full, sharded")
         parallel = settings.get("parallel")

@@ -155,6 +155,20 @@ class Tables(unittest.TestCase):
             plimsoll.estimate(EXAMPLE, gpu="a100")
         self.assertIn("could be a100-40gb, a100-64gb or a100-80gb", caught.exception.message)
 
+    def test_names_of_others(self):
+        for ours, others in (("bf16", ("bfloat16", "torch.bfloat16", "BF16-true")), ("amp-fp16", ("16-mixed",)), ("fp16", ("half",))):
+            wanted = plimsoll.estimate(EXAMPLE, precision=ours)
+            for name in others:
+                self.assertEqual(plimsoll.estimate(EXAMPLE, precision=name).peak_bytes, wanted.peak_bytes, name)
+        self.assertEqual(plimsoll.estimate(EXAMPLE, optimizer="adamw_torch_fused").peak_bytes,
+                         plimsoll.estimate(EXAMPLE, optimizer="adamw-fused").peak_bytes)
+        for wrong, part in ((dict(optimizer="paged_adamw_8bit"), "the nearest is"), (dict(precision="float64"), "the nearest is fp32"),
+                            (dict(precision=16), "a string")):
+            with self.assertRaises(plimsoll.UsageError) as caught:
+                plimsoll.estimate(EXAMPLE, **wrong)
+            self.assertIn(part, caught.exception.message)
+            self.assertEqual(caught.exception.where, list(wrong)[0])
+
     def test_optimizers_and_estimators(self):
         self.assertIn("adamw", plimsoll.optimizers())
         names = {e.name: e for e in plimsoll.estimators()}

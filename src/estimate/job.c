@@ -1,5 +1,6 @@
 /* job: the settings of a job, their defaults, their names and their one check, as the public header
- * gives them. Left out: optimizers' and estimators' names, which stand in their own tables, and what
+ * gives them. Left out: optimizers' and estimators' names, which stand in their own tables, other spellings
+ * (spellings.c), and what
  * a job asks of one model (model.c). */
 #include "estimate/job.h"
 
@@ -13,7 +14,6 @@
 #include "device/catalogue.h"
 #include "estimate/estimator.h"
 #include "graph/finetune.h"
-#include "tape/optimizer.h"
 
 void pl_job_default_sized(pl_job *job, size_t size) {
     const pl_job usual = {.batch = PL_UNKNOWN,
@@ -57,12 +57,6 @@ static int place_of(const char *name, const char *const *names, size_t count) {
 
 const char *pl_precision_name(size_t index) {
     return index < sizeof precisions / sizeof *precisions ? precisions[index] : NULL;
-}
-
-bool pl_precision_parse(const char *name, pl_precision *out) {
-    int at = place_of(name, precisions, sizeof precisions / sizeof *precisions);
-    if (at >= 0) *out = (pl_precision)at;
-    return at >= 0;
 }
 
 const char *pl_loss_name(size_t index) {
@@ -171,16 +165,14 @@ pl_status pl_job_read(pl_job *out, const pl_job *job, pl_error *err) {
     pl_card card;
     pl_allocator_settings settings;
     pl_allocator_settings_default(&settings);
-    const char *optimizer = job->optimizer, *estimator = job->estimator;
+    const char *estimator = job->estimator;
     pl_status status = pl_limits_check(job->limits, err);
     if (status == PL_OK) status = check_size("batch", job->batch, err);
     if (status == PL_OK) status = check_size("seq", job->seq, err);
     if (status == PL_OK)
         status = check_range("precision", (int64_t)job->precision, PL_PRECISION_AS_EXPORTED,
                              PL_AMP_FP16, err);
-    if (status == PL_OK)
-        status = check_name("optimizer", optimizer, optimizer && pl_optimizer_find(optimizer),
-                            "optimizer", "", err);
+    if (status == PL_OK) status = pl_optimizer_read(&out->optimizer, job->optimizer, err);
     if (status == PL_OK && job->train) status = pl_finetune_parse(&how, job->train, err);
     if (status == PL_OK)
         status = check_range("loss", (int64_t)job->loss, PL_LOSS_AUTO, PL_LOSS_NONE, err);

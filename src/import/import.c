@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "import/folder.h"
 #include "import/graph_json.h"
 #include "import/hf.h"
 #include "import/json.h"
@@ -14,6 +15,7 @@
 #include "import/spec.h"
 #include "import/summary.h"
 #include "import/trace.h"
+#include "import/whatis.h"
 #include "import/zip.h"
 
 void pl_imported_close(pl_imported *imported) {
@@ -92,6 +94,8 @@ static const char expected[] =
 pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, const char *name,
                            const pl_reading *reading, pl_error *err) {
     *out = (pl_imported){0};
+    const char *what = pl_whatis_head(bytes, size);
+    if (what) return pl_fail(err, PL_INPUT, name, -1, "%s", what);
     if (pl_zip_is(bytes, size)) return pl_import_pt2(&out->graph, bytes, size, name, reading, err);
     const char *text = bytes;
     size_t at = 0;
@@ -104,6 +108,9 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
         read_fn *read = reader_of(text, size);
         if (read) return read(out, text, size, name, reading, err);
         if (pl_spec_is(text, size)) return read_spec(out, text, size, name, reading, err);
+        char kind[300];
+        if (pl_whatis_json(kind, sizeof kind, text, size))
+            return pl_fail(err, PL_INPUT, name, -1, "%s", kind);
         pl_json json; /* is it broken, or of no kind that is known? */
         pl_json_open(&json, text, size, PL_JSON_MAX_DEPTH);
         if (pl_json_skip(&json) && pl_json_end(&json))
@@ -116,6 +123,8 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
     if (pl_summary_is(text, size))
         return pl_import_summary(&out->summary, text, size, name, reading, err);
     if (pl_spec_is(text, size)) return read_spec(out, text, size, name, reading, err);
+    what = pl_whatis_text(bytes, size, name);
+    if (what) return pl_fail(err, PL_INPUT, name, -1, "%s", what);
     return pl_fail(err, PL_INPUT, name, (int64_t)at, "%s; this is none of them", expected);
 }
 
@@ -134,18 +143,56 @@ static pl_status import_whole(pl_imported *out, pl_file *file, const char *path,
     return status;
 }
 
+/* Whether a path that cannot be opened could be a model's name at Hugging Face: two words of letters,
+ * digits, ".", "_" and "-" with one slash between them, and no ending of a model file. */
+static bool is_model_id(const char *path) {
+    static const char *const endings[] = {".json", ".pt2", ".onnx", ".yaml", ".yml", ".txt", ".pt"};
+    const char *slash = strchr(path, '/');
+    size_t length = strlen(path);
+    if (!slash || slash == path || !slash[1] || strchr(slash + 1, '/') || path[0] == '.')
+        return false;
+    for (const char *c = path; *c; c++)
+        if (!(*c >= 'a' && *c <= 'z') && !(*c >= 'A' && *c <= 'Z') && !(*c >= '0' && *c <= '9') &&
+            !strchr("._-/", *c))
+            return false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t tail = strlen(endings[i]);
+        if (length > tail && strcmp(path + length - tail, endings[i]) == 0) return false;
+    }
+    return true;
+}
+
+static pl_status no_such_file(const char *path, pl_error *err) {
+    return pl_fail(
+        err, PL_INPUT, path, -1,
+        "no such file; of a model at Hugging Face the config.json is the file to give: `hf "
+        "download %.120s config.json` fetches it",
+        path);
+}
+
 pl_status pl_import_file(pl_imported *out, const char *path, const pl_reading *reading,
                          pl_error *err) {
     *out = (pl_imported){0};
     const pl_reading used = pl_reading_of(reading);
     pl_file file;
-    unsigned char head[4];
+    unsigned char head[PL_WHATIS_HEAD];
+    char inside[4500];
+    if (pl_folder_is(path)) {
+        pl_status status = pl_folder_model(inside, sizeof inside, path, err);
+        if (status != PL_OK) return status;
+        path = inside;
+    }
     pl_status status = pl_file_begin(&file, path, err);
-    if (status != PL_OK) return status;
+    if (status != PL_OK) return is_model_id(path) ? no_such_file(path, err) : status;
     file.budget = used.budget;
-    bool pieces = file.plain && !used.map && file.size >= sizeof head;
-    if (pieces) status = pl_file_piece(&file, 0, head, sizeof head, err);
-    if (status == PL_OK && pieces && pl_zip_is(head, sizeof head))
+    size_t size = file.size < sizeof head ? file.size : sizeof head;
+    bool pieces = file.plain && !used.map && size > 0;
+    if (pieces) status = pl_file_piece(&file, 0, head, size, err);
+    /* Weights of many gigabytes are told for what they are without being read. */
+    const char *what = status == PL_OK && pieces ? pl_whatis_head(head, size) : NULL;
+    if (what)
+        status = pl_fail(err, PL_INPUT, path, -1, "%s", what);
+    else if (status == PL_OK && pieces && pl_zip_is(head, size))
         status = pl_import_pt2_file(&out->graph, &file, path, &used, err);
     else if (status == PL_OK)
         status = import_whole(out, &file, path, &used, err);

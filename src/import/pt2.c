@@ -13,6 +13,7 @@
 
 #include "core/text.h"
 #include "import/pt2_reader.h"
+#include "import/whatis.h"
 #include "import/zip.h"
 
 enum {
@@ -601,20 +602,24 @@ static pl_status import_zip(pl_graph **out, pl_zip *zip, const char *name,
     int64_t directory = (int64_t)zip->at;
     pl_zip_member best = {0}, member;
     int best_rank = 0;
+    const char *kind = NULL; /* where it is no model */
     pl_status status = PL_OK;
     for (bool found = true;;) {
         status = pl_zip_next(zip, &member, &found, err);
         if (status != PL_OK || !found) break;
         int rank = member_rank(&member);
+        kind = pl_whatis_member(member.name, member.name_length, kind);
         if (rank > best_rank) {
             best = member;
             best_rank = rank;
         }
     }
     if (status == PL_OK && best_rank == 0)
-        status = pl_fail(err, PL_INPUT, name, directory,
-                         "expected models/model.json or serialized_exported_program.json in the "
-                         "archive: a file that torch.export.save wrote");
+        status =
+            kind ? pl_fail(err, PL_INPUT, name, -1, "%s", kind)
+                 : pl_fail(err, PL_INPUT, name, directory,
+                           "%s (expected models/model.json or serialized_exported_program.json)",
+                           pl_whatis_archive);
     char where[sizeof err->where];
     snprintf(where, sizeof where, "%s:%.*s", name,
              (int)(best.name_length < 200 ? best.name_length : 200), best.name);
