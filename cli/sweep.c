@@ -189,7 +189,7 @@ static void print_falls(const sweep_grid *g) {
     int kind = 0;
     for (int k = 1; k < PL_KINDS; k++)
         if (from->kinds[k] - to->kinds[k] > from->kinds[kind] - to->kinds[kind]) kind = k;
-    printf("more takes less memory at ");
+    printf("more %s take less memory at ", g->has_seq ? "tokens" : "samples");
     if (at[0] != at[2])
         printf("batch %" PRId64 " than at %" PRId64, g->batches.numbers[at[2]],
                g->batches.numbers[at[0]]);

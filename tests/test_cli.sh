@@ -109,6 +109,48 @@ check_says_when_it_may_not_fit() {
         says err '^plimsoll: --risk: '
     done
 }
+# A table of several batches: a mark per word, the upper end where it decides; the picture likewise. Without UTF-8 in ASCII.
+tables_show_three_words() {
+    gives 0 "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --heatmap h.svg
+    says out '^ *256 .*[0-9] GiB$'
+    says out '^ *512  *~ [0-9.]* GiB (to [0-9.]* GiB)$'
+    says out 'may not fit (its upper end in brackets)'
+    says out ': NVIDIA T4, [0-9.]* GiB usable$'
+    says h.svg '>~ [0-9.]* GiB<'
+    says h.svg '>to [0-9.]* GiB<'
+    says h.svg '>~ may not fit<'
+    says h.svg 'does not fit<'
+    gives 0 env LC_ALL=C "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --risk 50
+    says out '^ *256  *+ [0-9.]* GiB$'
+    says out '^ *512  *+ [0-9.]* GiB$'
+    says out '^ *1024  *x [0-9.]* GiB$'
+    says out 'usable, at a risk of 50 %$'
+    gives 0 "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --json
+    is "$(value sweep.0.verdict <out)/$(value sweep.1.verdict <out)/$(value sweep.2.verdict <out)" 'fits/may not fit/does not fit'
+    is "$(value sweep.1.upper_bytes <out)" "$(value sweep.1.high_bytes <out)"
+    # Where more takes less: which kind shrank, and why.
+    gives 0 "$PLIMSOLL" estimate "$ROOT/examples/llama-7b.json" --precision bf16 --checkpoint --batch 4 --seq 1024,2048
+    says out '^more tokens take less memory at sequence 2048 than at 1024 (batch 4), by [0-9.]* MiB: fragmentation shrinks by '
+    gives 0 "$PLIMSOLL" estimate "$ROOT/examples/llama-7b.json" --precision bf16 --checkpoint --batch 4 --seq 2048,4096
+    if grep 'take less' out; then false; fi
+}
+# What the job is, in words: the type of the weights and who says so, what trains.
+the_job_in_words() {
+    gives 0 "$PLIMSOLL" estimate "$ROOT/examples/llama-7b.json" --batch 1 --seq 128
+    says out '^batch 1, sequence 128, bf16, as the config says, adamw, on '
+    grep -v '"dtype"' "$ROOT/examples/llama-7b.json" >untyped.json
+    gives 0 "$PLIMSOLL" estimate untyped.json --batch 1 --seq 128
+    says out '^batch 1, sequence 128, fp32, since the config names no type, adamw, on '
+    gives 0 "$PLIMSOLL" estimate "$ROOT/examples/llama-7b.json" --batch 1 --seq 128 --train lora-r16
+    says out '^batch 1, sequence 128, bf16, as the config says, adamw, lora-r16 ([0-9.]* M of [0-9.]* B trained), on '
+    gives 0 "$PLIMSOLL" estimate "$ROOT/examples/llama-7b.json" --batch 1 --seq 128 --precision fp32
+    says out '^batch 1, sequence 128, fp32, adamw, on '
+    gives 0 "$PLIMSOLL" estimate "$model"
+    says out '^batch [0-9]*, fp32, as exported, adamw, on '
+    says out 'SMACT multiprocessors with work, SMOCC '
+    gives 0 "$PLIMSOLL" estimate "$ROOT/examples/mlp.yaml"
+    says out "fp32, PyTorch's default, "
+}
 version_is_printed() { gives 0 "$PLIMSOLL" --version; says out '^plimsoll [0-9]'; }
 
 # ---- JSON ----
@@ -750,7 +792,7 @@ other_inputs() {
 for name in other_inputs cards_of_ones_own no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
     explain_has_figures_out_of_memory timeline_keeps_names evaluate_says_what_is_amiss run_uses_what_is_built \
     missing_file_is_3 broken_files_are_3_with_a_place \
-    check_is_a_gate check_says_when_it_may_not_fit version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
+    check_is_a_gate check_says_when_it_may_not_fit tables_show_three_words the_job_in_words version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
     explain_says_what_would_change explain_tells_where_time_goes compute_beside_what_is_counted hosts_differ collocate_tells_of_two \
     collocate_names_the_place evaluate_has_targets evaluate_pictures_of_targets fit_finds_the_largest_batch gpus_are_listed timeline_is_written \
     timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place evaluate_wrong_usage \

@@ -26,8 +26,9 @@ typedef struct tail {
 } tail;
 
 static const tail tails[PL_TAILS] = {
-    [PL_TAIL_REGRESSION] = {.above = {0, 0.2, 0.4, 0.65, 0.85, 1, 0.3, 0.5},
-                            .below = {0, 0.2, 0.4, 0.65, 0.85, 1, 0.3, 0.5}},
+    /* of five tree ensembles over 1,608 jobs, with 3 splits */
+    [PL_TAIL_REGRESSION] = {.above = {0, 0.052, 0.138, 0.326, 0.603, 1, 0.546, 0.861},
+                            .below = {0, 0.206, 0.31, 0.509, 0.788, 1, 0.208, 0.406}},
     /* of the 371 jobs with convolutions, the wider: of what interval.c assumes none was measured */
     [PL_TAIL_ROWS] = {.above = {0, 0.008, 0.05, 0.247, 0.414, 1, 0.067, 0.178},
                       .below = {0, 0.003, 0.073, 0.28, 0.579, 1, 0.001, 0.055}},
