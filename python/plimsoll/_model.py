@@ -174,6 +174,7 @@ class Model:
         self._pointer = ctypes.c_void_p()
         self.via, self.warnings = via, list(warnings)
         self._traced: Dict[str, Any] = {}
+        self._seen: Optional[Dict[str, Any]] = None  # of a script: what a run saw of it
         self._texts: List[bytes] = []
         options = self._options(settings)
         if isinstance(source, (bytes, bytearray, memoryview)):
@@ -275,7 +276,8 @@ class Model:
         lib, err, out = library(), ErrorStruct(), ctypes.POINTER(ReportStruct)()
         if lib.pl_estimate(ctypes.byref(out), self._pointer, ctypes.byref(job.job), ctypes.byref(err)):
             raise fail(err)
-        return Report(out, self._pointer, shown, self.via, self.warnings, text(self._info.recorded), text(self._info.as_exported))
+        return Report(out, self._pointer, shown, self.via, self.warnings, text(self._info.recorded), text(self._info.as_exported),
+                      self._seen)
 
     def largest(self, most: int = 65536, **settings: Any) -> Tuple[int, Optional[int], Optional[int], int]:
         """(largest batch that fits, high_bytes there, high_bytes one above, simulations made) of a model with an

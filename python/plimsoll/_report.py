@@ -11,7 +11,7 @@ import math
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import _draw, _words
+from . import _draw, _seen, _words
 from ._errors import MissingError, UsageError
 from ._library import COLUMN_KIND, COUNTERS, KINDS, MOMENT_KINDS, PHASES, GpuStruct, known, library, text
 
@@ -183,10 +183,11 @@ class Report:
     settings: Dict[str, Any]  #: the job as it was asked for
     recorded: Optional[str]  #: of a trace: how it was trained, "amp-bf16, adamw"
     as_exported: Optional[str]  #: the weights' type where no precision is asked for: "bf16, as the config says"
-    json: Dict[str, Any]  #: the command's --json (docs/formats.md), with via
+    seen: Optional[Dict[str, Any]]  #: of a script: how many optimizer steps were simulated, and what was not
+    json: Dict[str, Any]  #: the command's --json (docs/formats.md), with via and seen
 
     def __init__(self, pointer: Any, model: Any, settings: Dict[str, Any], via: str, warnings: Sequence[str],
-                 recorded: Optional[str] = None, as_exported: Optional[str] = None) -> None:
+                 recorded: Optional[str] = None, as_exported: Optional[str] = None, seen: Optional[Dict[str, Any]] = None) -> None:
         """Takes the library's report over. Use estimate()."""
         self._owned: Optional[_Owned] = _Owned(pointer)
         self._kept: Optional[List[Moment]] = None
@@ -227,7 +228,10 @@ class Report:
         self.retries, self.events, self.elapsed_us = known(r.retries), known(r.events), r.elapsed_us
         self.warnings = list(dict.fromkeys([*warnings, *self.json["warnings"]]))
         self.via, self.settings, self.recorded, self.as_exported = via, settings, recorded, as_exported
+        self.seen = seen
         self.json["warnings"], self.json["via"] = self.warnings, via
+        if seen is not None:
+            self.json["seen"] = seen
         self.alive: Optional[List[Alive]] = None  #: largest first
         if r.alive_count:
             every = (lib.pl_report_alive(pointer, i).contents for i in range(r.alive_count))
@@ -456,6 +460,8 @@ class Report:
         out.append("")
         out += filter(None, [", ".join("%s %s" % (name, _words.size(count)) for name, count in parts if count is not None)])
         out.append(self._line_of_fit())
+        if self.seen is not None:
+            out.append(_words.clean(_seen.sentence(self.seen)))
         out += self._lines_of_use()
         out += ["warning: " + _words.clean(warning) for warning in self.warnings]
         return "\n".join(line for i, line in enumerate(out) if line or i + 1 < len(out))

@@ -30,14 +30,15 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ._entries import Entry, Listing, below, joined, no_file, of_open_file
-from ._watch import SHOWN, Watch
+from ._overlay import Cover
+from ._watch import Watch
 
 # The functions themselves, whatever stands in their place later.
 _open, _os_open, _stat, _lstat = builtins.open, os.open, os.stat, os.lstat
 _remove, _rename, _mkdir, _rmdir, _listdir, _scandir = os.remove, os.rename, os.mkdir, os.rmdir, os.listdir, os.scandir
 _readlink, _symlink, _link = os.readlink, os.symlink, os.link
 
-_CACHES = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR",
+CACHES = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR",
            "TRITON_CACHE_DIR", "MPLCONFIGDIR", "XDG_CACHE_HOME")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _LINKS = 40  # that lead on to one another
@@ -47,15 +48,23 @@ _ATTRIBUTES = ("chmod", "utime", "chown", "lchown", "lchmod", "fchmod", "fchown"
 Path = Any  # str, bytes or os.PathLike, as os takes them
 
 
+def caches() -> List[str]:
+    """Folders in which new files are kept, so that a download is made once."""
+    named = [os.path.expanduser("~/.cache"), *(os.environ.get(name, "") for name in CACHES)]
+    return [os.path.realpath(c) for c in named if c]
+
+
 class Scratch:
-    """Entered once in a process, around the script; its replacements stay for threads that the script left running, and
-    no longer apply to the thread that left the `with`.
+    """Entered once in the process in which the script runs, for as long as that lives.
 
     homes: folders whose new files are the script's own and go to the scratch folder, even below a cache: where the
-    script lies and where it was started.
+    script lies and where it was started. folder: the scratch folder; who made it removes it.
+    cover: where the kernel holds back what is written (_overlay.py): there the functions only count, and do what they say.
     """
 
-    def __init__(self, homes: Sequence[str]) -> None:
+    cover: Optional[Cover] = None
+
+    def __init__(self, homes: Sequence[str], folder: str) -> None:
         # real path: the file that stands for it, in the scratch folder; outside of it, one that is only read
         self.files: Dict[str, str] = {}
         self.links: Dict[str, str] = {}  # of those, symbolic links: where they lead
@@ -63,19 +72,19 @@ class Scratch:
         self.made: Set[str] = set()  # real files that the script made
         self.made_folders: List[str] = []
         self.held: Dict[str, List[Any]] = {}  # path as the script names it: [function, how many]
-        self.folder = ""
+        self.touched: Set[str] = set()  # real paths that the kernel was let change
+        self.folder = os.path.realpath(folder)
         self._homes = [os.path.realpath(h) for h in homes]
-        caches = [tempfile.gettempdir(), os.path.expanduser("~/.cache"), *(os.environ.get(name, "") for name in _CACHES)]
-        self._caches = [os.path.realpath(c) for c in caches if c]
-        self._on, self._left_by, self._count, self._process = False, 0, 0, os.getpid()
+        self._caches = [os.path.realpath(tempfile.gettempdir()), *caches()]
+        self._on, self._count = False, 0
         self._thread = threading.local()
         self._lock = threading.RLock()
-        self.watch = Watch(self._homes)
+        self.watch = Watch([])
+        self.on_folder: Callable[[str], None] = lambda path: None  # told of each that is made for real
 
     # ---- entering ----
 
-    def __enter__(self) -> "Scratch":
-        self.folder = os.path.realpath(tempfile.mkdtemp(prefix="plimsoll-"))
+    def enter(self) -> None:
         self._on = True
         sys.addaudithook(self._audit)
         sys.dont_write_bytecode = True
@@ -103,21 +112,20 @@ class Scratch:
                      "link_to", "readlink", "chmod", "lchmod", "utime"):
             if accessor is not None and hasattr(accessor, name):
                 setattr(accessor, name, staticmethod(getattr(io if name == "open" else os, "link" if name == "link_to" else name)))
-        return self
 
-    def __exit__(self, *exc: Any) -> None:
-        self._left_by = threading.get_ident()
-        if os.getpid() != self._process:  # a child that the script forked: the folder is still in use
-            return
-        for folder in reversed(self.made_folders):
-            with contextlib.suppress(OSError):
-                if not self._cached(folder):
-                    _rmdir(folder)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.watch.finish(lambda path: self._cached(path) or below(path, self.folder))
+    def told(self) -> Dict[str, Any]:
+        """What the process that waits for this one needs to know."""
+        with self.inside():
+            changed = [] if self.cover is None else self.cover.changed()
+            more = [path for path in changed if path not in self.touched and not self._made(path)]
+        return {"held": self.held, "more": more, "made": self.made_folders, "programs": self.watch.programs, "watched": self.watch.added}
+
+    def _made(self, real: str) -> bool:
+        """Whether it is one of the files that nobody is told of: caches, temporary files, Python's own."""
+        return self._cached(real) or real in self.made or real.endswith(".pyc") or any(real == f for f in self.made_folders)
 
     def applies(self) -> bool:
-        return self._on and self._left_by != threading.get_ident() and not getattr(self._thread, "inside", 0)
+        return self._on and not getattr(self._thread, "inside", 0)
 
     def replace(self, owner: Any, name: str, mine: Callable[..., Any]) -> None:
         """owner.name becomes mine where the scratch folder applies, and stays what it is elsewhere."""
@@ -181,20 +189,6 @@ class Scratch:
             if isinstance(name, (str, bytes, os.PathLike)) and os.fsdecode(name) in self.held:
                 self.held[os.fsdecode(name)][0] = function
 
-    def warnings(self) -> List[str]:
-        """What was held back and what was not, in sentences for the report."""
-        said = self.watch.warnings()
-        if not self.held:
-            return said
-        parts = ["%s (%s%s)" % (function, path, ", %d times" % count if count > 1 else "")
-                 for path, (function, count) in list(self.held.items())[:SHOWN]]
-        if len(self.held) > SHOWN:
-            parts.append("and %d more files" % (len(self.held) - SHOWN))
-        total = sum(count for _, count in self.held.values())
-        return ["%s of the script held back (numbers are made up in this run)%s: %s" % (
-            "1 save" if total == 1 else "%d saves" % total,
-            ", no file of its folder was written or changed" if self.watch.untouched else "", ", ".join(parts))] + said
-
     # ---- paths ----
 
     def _real(self, path: Path, follow: bool = True) -> str:
@@ -255,6 +249,17 @@ class Scratch:
             return False
         return not any(below(real, folder) for folder in self.made_folders)
 
+    def _passes(self, function: str, path: Path, *reals: str) -> bool:
+        """Whether the kernel holds back what is about to be done to these; what is the user's is counted."""
+        if self.cover is None or not all(self.cover.holds(real) for real in reals):
+            return False
+        if any(self._protected(real) or not self._cached(real) for real in reals):
+            self.note(function, path)
+            self.touched.update(reals)
+        else:
+            self.made.update(real for real in reals if not self._lexists(real))
+        return True
+
     def _through(self, path: Path, real: str) -> Path:
         """The path to give to the system for one that nothing stands for: a link of the way may be held back."""
         if not self.links:
@@ -287,7 +292,7 @@ class Scratch:
                 raise no_file(path)
             kwargs.pop("dir_fd", None)
             path = self.files.get(real) or self._through(name, real)
-        if self._protected(self.files.get(real, real)):
+        if self._protected(self.files.get(real, real)) and not self._passes("os." + function.__name__, name, real):
             self.note("os." + function.__name__, name)
             return None
         return function(path, *args, **kwargs)
@@ -295,7 +300,7 @@ class Scratch:
     def _new(self, real: str, content: Optional[str] = None) -> str:
         """A file in the scratch folder that stands for real from now on, with the content of that file or none."""
         self._count += 1
-        scratch = os.path.join(self.folder, "%d-%s" % (self._count, os.path.basename(real)[-100:]))
+        scratch = os.path.join(self.folder, "%d-%d-%s" % (os.getpid(), self._count, os.path.basename(real)[-100:]))
         if content is not None:
             self._copy(content, scratch)
         self.files[real] = scratch
@@ -303,12 +308,15 @@ class Scratch:
         return scratch
 
     def _copy(self, source: str, target: str) -> None:
-        needed, free = _stat(source).st_size, shutil.disk_usage(os.path.dirname(target)).free
+        self._check_room(source)
+        with self.inside():
+            shutil.copyfile(source, target)
+
+    def _check_room(self, source: str) -> None:
+        needed, free = _stat(source).st_size, shutil.disk_usage(self.folder).free
         if needed > free - (free >> 4):
             raise OSError(errno.ENOSPC, "plimsoll holds back changing a file of %d bytes, and has no room for a copy of it (%d are "
                           "free)" % (needed, free), source)
-        with self.inside():
-            shutil.copyfile(source, target)
 
     def _hold_link(self, real: str, target: str) -> None:
         """A symbolic link that stands for real from now on."""
@@ -350,6 +358,11 @@ class Scratch:
         plain = os.fsdecode(self._through(name, real))
         if not writing:
             return plain
+        if not there or stat.S_ISREG(_stat(real).st_mode):
+            if (there or creates) and os.path.isdir(os.path.dirname(real)) and self._passes(function, name, real):
+                if there and keeps and self._protected(real):
+                    self._check_room(real)
+                return plain
         if there:
             if not stat.S_ISREG(_stat(real).st_mode) or not self._protected(real):
                 return plain
@@ -400,7 +413,10 @@ class Scratch:
     def remove(self, path: Path, *, dir_fd: Optional[int] = None) -> None:
         path = joined(path, dir_fd)
         real = self._real(path, follow=False)
-        if real in self.files:
+        if self._is_there(real) and self._passes("os.remove", path, real):
+            _remove(real)
+            self.made.discard(real)
+        elif real in self.files:
             self._drop(real)
         elif real in self.gone:
             raise no_file(path)
@@ -421,6 +437,10 @@ class Scratch:
         if self._lexists(real):
             self.gone.add(real)
 
+    def _is_there(self, real: str) -> bool:
+        """A file, for the system itself."""
+        return self._lexists(real) and not stat.S_ISDIR(_lstat(real).st_mode)
+
     def _is_folder(self, real: str) -> bool:
         return real not in self.files and real not in self.gone and self._lexists(real) and stat.S_ISDIR(_lstat(real).st_mode)
 
@@ -430,6 +450,12 @@ class Scratch:
         if not self._seen(a) or not self._is_folder(os.path.dirname(b)):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), src, None, dst)
         if a == b:
+            return
+        if self._passes("os.rename", dst, a, b):
+            if self._is_there(a) and self._protected(a):
+                self._check_room(a)
+            _rename(a, b)
+            self.made_folders[:] = [b + f[len(a):] if below(f, a) else f for f in self.made_folders]
             return
         if self._is_folder(a):
             if below(b, a):
@@ -517,12 +543,21 @@ class Scratch:
             return
         _mkdir(self._through(path, real), mode)
         self.made_folders.append(real)
+        if self.cover is None:
+            self.on_folder(real)
 
     def rmdir(self, path: Path, *, dir_fd: Optional[int] = None) -> None:
         path = joined(path, dir_fd)
         real = self._real(path, follow=False)
         if real in self.gone:
             raise no_file(path)
+        if self.cover is not None and self.cover.holds(real):
+            if self._is_folder(real) and not _listdir(real) and self._protected(real):
+                self.note("os.rmdir", path)
+            _rmdir(real)
+            if real in self.made_folders:
+                self.made_folders.remove(real)
+            return
         if real in self.files or not self._is_folder(real):
             _rmdir(self.files.get(real, real))  # says what is wrong
         elif self.listdir(real):
@@ -547,6 +582,9 @@ class Scratch:
     def symlink(self, src: Path, dst: Path, target_is_directory: bool = False, *, dir_fd: Optional[int] = None) -> None:
         dst = joined(dst, dir_fd)
         real = self._free(dst)
+        if self._passes("os.symlink", dst, real):
+            _symlink(src, real)
+            return
         if self._cached(real) and real not in self.gone and not self.links:
             if self._real(os.path.join(os.path.dirname(real), os.fsdecode(src))) not in self.files:
                 _symlink(src, dst)
@@ -564,6 +602,9 @@ class Scratch:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), src, None, dst)
         if self._is_folder(leads):
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), src, None, dst)
+        if self._passes("os.link", dst, leads, real):
+            _link(leads, real)
+            return
         if self._cached(real) and real not in self.gone and leads not in self.files:
             if self._protected(leads):
                 self._copy(leads, real)
@@ -637,6 +678,8 @@ class Scratch:
                 continue
             name = os.path.abspath(os.fsdecode(joined(path, args[folder] if folder > 0 else None)))
             real = self._real(name, follow)
+            if self.cover is not None and self.cover.holds(real):
+                continue
             if self._special(name) or not self._protected(real):
                 if event == "open" and not self._lexists(real):
                     self.made.add(real)

@@ -7,6 +7,7 @@ a save was held back from. Programs that the script started are named beside.
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
@@ -49,23 +50,35 @@ def _look(folders: Iterable[str]) -> Tuple[Dict[str, State], bool]:
     return found, True
 
 
-def listed(names: List[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (" and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else "")
+def listed(names: List[str], what: str) -> str:
+    return ", ".join(names[:SHOWN]) + (" and %d more %s" % (len(names) - SHOWN, what) if len(names) > SHOWN else "")
 
 
 class Watch:
     """Made before the script runs; `finish` after it."""
 
-    def __init__(self, folders: Iterable[str]) -> None:
+    def __init__(self, folders: Iterable[str], own: Iterable[int] = ()) -> None:
+        """own: open files that this program writes to itself."""
         self._folders = list(folders)
+        self._own = set()
+        for fd in own:
+            with contextlib.suppress(OSError):
+                self._own.add(os.fstat(fd).st_ino)
         self._before, self.all = _look(self._folders)
+        self.added: Dict[str, State] = {}  # what `file` was told
         self.programs: List[str] = []
         self.changed: List[str] = []
 
     def file(self, path: str) -> None:
         """A file that is looked at too, as it is now."""
         if path not in self._before:
-            self._before[path] = state(path)
+            self._before[path] = self.added[path] = state(path)
+
+    def told(self, added: Dict[str, Any], programs: List[str]) -> None:
+        """What the process in which the script ran looked at and saw."""
+        for path, was in added.items():
+            self._before.setdefault(path, None if was is None else tuple(was))
+        self.programs += [p for p in programs if p not in self.programs]
 
     def program(self, command: Any) -> None:
         """A program that the script starts: its command, or its arguments."""
@@ -80,22 +93,17 @@ class Watch:
         after, whole = _look(self._folders)
         for path, was in self._before.items():
             now = state(path)
-            if now != was and not (was is None and expected(path)):
+            if now != was and not self._is_own(now) and not (was is None and expected(path)):
                 self.changed.append("%s (%s)" % (path, "deleted" if now is None else "new" if was is None else "changed"))
         if self.all and whole:
-            self.changed += ["%s (new)" % path for path in after if path not in self._before and not expected(path)]
+            self.changed += ["%s (new)" % path for path, now in after.items()
+                             if path not in self._before and not expected(path) and not self._is_own(now)]
         self.all = self.all and whole
+
+    def _is_own(self, now: State) -> bool:
+        return now is not None and len(now) > 3 and now[3] in self._own
 
     @property
     def untouched(self) -> bool:
         """Whether it is known that no file of the folders is another one now."""
         return self.all and not self.changed
-
-    def warnings(self) -> List[str]:
-        said = []
-        if self.changed:
-            said.append("files that were changed while the script ran, past what is held back (by native code, or by another "
-                        "program): %s" % listed(self.changed))
-        if self.programs:
-            said.append("the script started another program, whose writes are not held back: %s" % listed(self.programs))
-        return said

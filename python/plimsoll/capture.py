@@ -244,12 +244,16 @@ class Recorder:
         stack.callback(_optimizer.register_optimizer_step_post_hook(self._after_step).remove)
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def finish(self) -> None:
+        """No more is recorded; what there is gets its names."""
         self.recording.open = False
         self._describe()
         if self.ranks is not None:
             self.job.update(self.ranks.finish(self._roots))
             self.recording.warnings.extend(self.ranks.sentences())
+
+    def __exit__(self, *exc: Any) -> None:
+        self.finish()
         self._roots.clear()
         self.progress.made.clear()
         self._stack.close()

@@ -30,7 +30,11 @@ def train():
 '''
 
 
-class Saving(unittest.TestCase):
+class Folder(unittest.TestCase):
+    """A folder with files of the user's, and a script in it."""
+
+    namespace = "1"  # whether the kernel may hold back what is written
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -65,7 +69,8 @@ class Saving(unittest.TestCase):
         with open(self.path("train.py"), "w") as out:
             out.write(HEAD + script)
         before = self.tree()
-        done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", "train.py"], capture_output=True, text=True, cwd=self.folder)
+        done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", "train.py"], capture_output=True, text=True, cwd=self.folder,
+                              env=dict(os.environ, PLIMSOLL_NAMESPACE=self.namespace))
         after = self.tree()
         differ = sorted(os.path.relpath(p, self.folder) for p in {*before, *after} if before.get(p) != after.get(p))
         if same:
@@ -84,6 +89,12 @@ class Saving(unittest.TestCase):
         self.assertFalse([w for w in warnings if "raised" in w or "was changed" in w or "another program" in w], warnings)
         self.assertIn("no file of its folder was written or changed", found[0])
         return found[0]
+
+
+class Saving(Folder):
+    """Python's functions alone hold back, as where a system has no namespaces for its users."""
+
+    namespace = "0"
 
     def test_torch_save(self):
         held = self.held(self.run_it('''
@@ -544,3 +555,98 @@ with tempfile.NamedTemporaryFile() as f:
 open("/dev/null", "w").write("x")
 train()
 ''') if "held back" in w or "raised" in w])
+
+
+def _has_namespaces():
+    """Whether this system lets a process have its own view of the file system."""
+    done = subprocess.run([sys.executable, "-c", "import tempfile\nfrom plimsoll import _overlay\n_overlay.enter(tempfile.mkdtemp(), [], [])"],
+                          capture_output=True)
+    return done.returncode == 0
+
+
+@unittest.skipUnless(_has_namespaces(), "this system lets no process have a mount namespace")
+class Overlaid(Folder):
+    """The kernel holds back: native code and other programs too, and each sees what the others wrote."""
+
+    def test_functions_of_python(self):
+        held = self.held(self.run_it('''
+train()
+for i in range(2):
+    torch.save({"model": model.state_dict(), "step": i}, "ckpt.pt")
+assert torch.load("latest.pt")["step"] == 1
+os.replace("a.pt", "b.pt")
+os.remove("c.pt")
+shutil.rmtree("out")
+os.makedirs("out/old")
+Path("out/config.json").write_text("{}")
+assert sorted(os.listdir("out")) == ["config.json", "old"] and os.listdir("out/old") == [] and not os.path.exists("a.pt")
+os.chmod("x.npy", 0o600)
+assert os.stat("x.npy").st_mode & 0o777 == 0o600
+with open("log.txt", "a") as f:
+    f.write("more")
+assert open("log.txt").read() == "the user's log.txtmore"
+np.save("x.npy", np.ones(3))
+m = np.memmap("x.bin", dtype="uint8", mode="r+", shape=(4,))
+m[:] = 7
+m.flush()
+assert open("x.bin", "rb").read()[:4] == b"\\x07" * 4
+with open(__file__, "a") as f:
+    f.write("#")
+import posix
+os.close(posix.open("x.txt", posix.O_WRONLY | posix.O_TRUNC))
+assert os.path.getsize("x.txt") == 0
+train()
+'''))
+        for part in ("torch.save (ckpt.pt, 2 times)", "os.rename (b.pt)", "os.remove (c.pt)", "shutil.rmtree (out)"):
+            self.assertIn(part, held)
+
+    def test_native_code_and_programs(self):
+        warnings = "\n".join(self.run_it('''
+import ctypes, subprocess
+libc = ctypes.CDLL(None)
+train()
+assert libc.truncate(b"b.pt", 1) == 0 and libc.unlink(b"c.pt") == 0 and libc.creat(b"new.bin", 0o644) > 0
+assert os.path.getsize("b.pt") == 1 and not os.path.exists("c.pt")
+torch.save(1, "new.pt")
+subprocess.run("cp new.pt a.pt && rm -r out ckpt.pt && mv x.npy y.npy && echo > log.txt && mkdir more", shell=True, check=True)
+assert torch.load("a.pt") == 1 and not os.path.exists("out") and os.path.isdir("more")
+subprocess.run([sys.executable, "-c", "open('x.pkl', 'w').write('child'); import os; os.remove('x.npz')"], check=True)
+assert open("x.pkl").read() == "child"
+import sqlite3
+c = sqlite3.connect("new.db")
+c.execute("create table t (a)")
+c.commit()
+train()
+'''))
+        self.assertNotIn("raised", warnings)
+        self.assertIn("held back too, of native code and other processes: ", warnings)
+        self.assertIn("started another program, whose writes were held back too: ", warnings)
+        self.assertNotIn("(changed)", warnings)
+
+    def test_processes_and_threads(self):
+        self.held(self.run_it('''
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+def work(name):
+    with open(name, "w") as f:
+        f.write("worker")
+    os.remove("c.pt") if name == "a.pt" else None
+for method, names in (("fork", ("a.pt", "b.pt")), ("spawn", ("x.pkl", "new.txt"))):
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        pool.map(work, names)
+    assert open(names[0]).read() == open(names[1]).read() == "worker"
+with ThreadPoolExecutor(2) as pool:
+    list(pool.map(work, ["x.npy", "x.npz"]))
+pid = os.fork()
+if pid == 0:
+    shutil.rmtree("out")
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0 and not os.path.exists("out")
+train()
+train()
+'''))
+
+    def test_a_run_that_dies(self):
+        for way in ("os.abort()", "os.kill(os.getpid(), 9)", "os._exit(1)", "sys.exit(2)", "raise ValueError"):
+            with self.subTest(way):
+                self.run_it('os.makedirs("made/new")\ntorch.save(1, "ckpt.pt")\nopen("made/new/f", "w")\nos.remove("a.pt")\n%s\n' % way, 3)

@@ -64,7 +64,7 @@ typedef struct pl_trace {
     const char *precision, *optimizer, *loss;
     const char *parallel; /* how the models are spread over the ranks: "ddp", "fsdp2", "fsdp" */
     int64_t batch, accumulate, world, rank; /* world: processes of the job */
-    int steps;                              /* recorded, at least 1 */
+    int steps; /* of training, at least 1; marks of later steps: what came after them */
     bool checkpoint, channels_last, cudnn_benchmark;
     bool bounded;  /* a size that depends on numbers was taken as large as it can be */
     bool compiled; /* the code is compiled when it runs, and was recorded as it is written */

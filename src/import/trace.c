@@ -25,6 +25,7 @@ typedef struct reader {
     int32_t *parameter_storage;
     size_t module_count, node_count, parameter_count, parameter_storage_room;
     int64_t *ints; /* of the list being read */
+    int64_t steps; /* of training, as the job says; 0: it does not */
     size_t int_count, int_room;
     bool no_memory, versioned;
     char message[160];
@@ -360,14 +361,13 @@ static bool job(reader *r) {
     pl_json_text key;
     if (!pl_json_object(&r->json)) return false;
     while (pl_json_key(&r->json, &key)) {
-        int64_t value = 0;
         bool ok;
         if (PL_JSON_IS(&key, "batch"))
             ok = whole(r, 0, INT32_MAX, "a batch", &t->batch);
         else if (PL_JSON_IS(&key, "accumulate"))
             ok = whole(r, 1, INT32_MAX, "a count from 1", &t->accumulate);
         else if (PL_JSON_IS(&key, "steps"))
-            ok = whole(r, 0, MOST_STEPS, "at most 64 steps", &value);
+            ok = whole(r, 0, MOST_STEPS, "at most 64 steps", &r->steps);
         else if (PL_JSON_IS(&key, "world"))
             ok = whole(r, 0, INT32_MAX, "a count of ranks", &t->world);
         else if (PL_JSON_IS(&key, "rank"))
@@ -569,6 +569,7 @@ static bool finish(reader *r, const char *name) {
         if (s->kind < 0) s->kind = PL_WEIGHTS;
     }
     t->steps = t->mark_count ? t->marks[t->mark_count - 1].step + 1 : 1;
+    if (r->steps && r->steps < t->steps) t->steps = (int)r->steps; /* more is no training step */
     return g->name != NULL;
 }
 

@@ -5,7 +5,8 @@
  * it. Copies of a step: storages of the step are born anew; what had outlived the step dies where
  * its like of the step before died, or, where that is not recorded, gradients at the step's
  * beginning (zero_grad) and the rest when their successors are born (the next assignment to a
- * name). What was made once (weights, optimizer state) is not made again.
+ * name). What was made once (weights, optimizer state) is not made again. What was recorded after
+ * the steps (an evaluation) is played after the copies, and is no part of a step's time.
  *
  * Left out: several streams. */
 #include "tape/replay.h"
@@ -323,14 +324,15 @@ static void enter(player *p, pl_phase phase) {
 }
 
 /* Events first to end, with the marks among them. */
-static void play_range(player *p, size_t first, size_t end, int step) {
+static void play_range(player *p, size_t first, size_t end, int least_step) {
     const pl_trace *t = p->r.trace;
     size_t mark = 0;
     while (mark < t->mark_count && t->marks[mark].event < first) mark++;
     for (size_t i = first; i < end && !p->r.e.failed; i++) {
         for (; mark < t->mark_count && t->marks[mark].event <= i; mark++) {
-            p->r.e.step = (uint8_t)(step >= 0 ? step : t->marks[mark].step);
-            p->r.e.calls.on = t->steps >= STEPS && t->marks[mark].step == t->steps - 1;
+            int step = t->marks[mark].step;
+            p->r.e.step = (uint8_t)(step > least_step ? step : least_step);
+            p->r.e.calls.on = t->steps >= STEPS && step == t->steps - 1;
             enter(p, (pl_phase)t->marks[mark].phase);
         }
         play(p, &t->events[i]);
@@ -397,7 +399,8 @@ static void pair(player *p, const births *before, const births *last) {
 }
 
 /* One more step: the events of the last, its storages born anew. */
-static void play_copy(player *p, const births *last, bool paired, size_t first, int step) {
+static void play_copy(player *p, const births *last, bool paired, size_t first, size_t end,
+                      int step) {
     pl_replay *r = &p->r;
     const pl_trace *t = r->trace;
     r->e.step = (uint8_t)step;
@@ -411,7 +414,7 @@ static void play_copy(player *p, const births *last, bool paired, size_t first, 
     }
     size_t mark = 0;
     while (mark < t->mark_count && t->marks[mark].event < first) mark++;
-    for (size_t i = first; i < t->event_count && !r->e.failed; i++) {
+    for (size_t i = first; i < end && !r->e.failed; i++) {
         for (; mark < t->mark_count && t->marks[mark].event <= i; mark++)
             if (t->marks[mark].step == t->steps - 1) enter(p, (pl_phase)t->marks[mark].phase);
         const pl_trace_event *event = &t->events[i];
@@ -477,23 +480,29 @@ static void add_notes(player *p) {
             "other kernels";
 }
 
-static void run(player *p) {
+/* The last step again, until there are STEPS. */
+static void play_copies(player *p, size_t first, size_t end) {
     const pl_trace *t = p->r.trace;
-    size_t first = step_begin(t, t->steps - 1);
-    pl_mark(&p->r.e, PL_PHASE_LOAD);
-    add_notes(p);
-    p->r.e.tape->used_communication = strncmp(t->parallel, "fsdp", 4) == 0;
-    play_range(p, 0, t->event_count, -1);
-    for (size_t i = 0; i < t->mark_count; i++)
-        p->r.e.tape->trains |= t->marks[i].phase == PL_PHASE_BACKWARD;
-    if (t->steps >= STEPS || first >= t->event_count) return;
     size_t before = t->steps > 1 ? step_begin(t, t->steps - 2) : first;
     births_of(p, 0, before, 0);
-    births earlier = births_of(p, before, first, 0), last = births_of(p, first, t->event_count, 0);
+    births earlier = births_of(p, before, first, 0), last = births_of(p, first, end, 0);
     if (p->r.e.failed) return;
     pair(p, &earlier, &last);
     for (int step = t->steps; step < STEPS && !p->r.e.failed; step++)
-        play_copy(p, &last, t->steps > 1, first, step);
+        play_copy(p, &last, t->steps > 1, first, end, step);
+}
+
+static void run(player *p) {
+    const pl_trace *t = p->r.trace;
+    size_t first = step_begin(t, t->steps - 1), end = step_begin(t, t->steps);
+    pl_mark(&p->r.e, PL_PHASE_LOAD);
+    add_notes(p);
+    p->r.e.tape->used_communication = strncmp(t->parallel, "fsdp", 4) == 0;
+    play_range(p, 0, end, 0);
+    for (size_t i = 0; i < t->mark_count; i++)
+        p->r.e.tape->trains |= t->marks[i].phase == PL_PHASE_BACKWARD;
+    if (t->steps < STEPS && first < end) play_copies(p, first, end);
+    play_range(p, end, t->event_count, STEPS);
 }
 
 pl_status pl_tape_replay(pl_tape **out, const pl_trace *trace, const pl_tape_device *device,
