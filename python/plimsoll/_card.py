@@ -138,12 +138,12 @@ def _device_class(card: Card, of: Callable[[Any], Any]) -> type:
 def _streams(card: Card) -> dict[str, Any]:
     kind = _stream_class(card)
 
-    def stream(wanted: Any) -> Any:
-        return wanted if wanted is not None else _Nothing()
+    def stream(stream: Any) -> Any:  # called by name, too: the arguments are torch.cuda's
+        return stream if stream is not None else _Nothing()
 
-    def set_stream(wanted: Any) -> None:
-        if wanted is not None:
-            card.stream = getattr(wanted, "stream_id", 0)
+    def set_stream(stream: Any) -> None:
+        if stream is not None:
+            card.stream = getattr(stream, "stream_id", 0)
 
     return {"Stream": kind, "ExternalStream": lambda pointer=0, device=None, **k: kind(device), "Event": Event, "stream": stream,
             "set_stream": set_stream,

@@ -180,6 +180,18 @@ def _pin(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return self
 
 
+_type = torch.Tensor.type
+
+
+def _typed(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    """Tensor.type with one of torch.cuda's old tensor types, itself or its name: PyTorch asks the driver before it dispatches."""
+    name = dtype if isinstance(dtype, str) else "%s.%s" % (getattr(dtype, "__module__", ""), getattr(dtype, "__name__", ""))
+    kind = getattr(torch.cuda, name[11:], None) if name.startswith("torch.cuda.") and name.endswith("Tensor") else None
+    if kind is None:
+        return _type(self, dtype, non_blocking, **kwargs) if dtype is not None else _type(self)
+    return self.to("cuda", kind.dtype, non_blocking)
+
+
 class _NotFake:
     """Stands for FakeTensor where libraries ask whether they are being traced: here they are not."""
 
@@ -246,6 +258,7 @@ class FakeGPU:
         self.patch(torch.Tensor, "is_pinned", lambda self, *a, **k: False)
         self.patch(torch.Tensor, "__format__", _format)
         self.patch(torch.Tensor, "record_stream", _nothing)
+        self.patch(torch.Tensor, "type", _typed)
         self.patch(torch.utils.data.DataLoader, "__init__", _loader)
         from torch.amp import grad_scaler
         self.patch(grad_scaler.GradScaler, "_maybe_opt_step", _always_step)

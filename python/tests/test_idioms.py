@@ -1,0 +1,55 @@
+"""python -m plimsoll: what published training scripts do that others do not; each case is the least that shows it. Needs PyTorch."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HEAD = '''
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512)).cuda()
+'''
+
+
+class Idioms(unittest.TestCase):
+    def estimate(self, text, *options, code=0):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "train.py"), "w") as out:
+                out.write(HEAD + text)
+            done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", *options, "train.py"], capture_output=True, text=True, cwd=folder)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout) if code == 0 else done.stderr
+
+    def test_old_tensor_types(self):
+        """Tensor = torch.cuda.FloatTensor; batch.type(Tensor), and the types by name, are copies to the card."""
+        loop = '''
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    x = %s
+    assert x.is_cuda and x.dtype is torch.float32, x
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+'''
+        plain = self.estimate(loop % 'torch.rand(4096, 512).to("cuda")')
+        for form in ("torch.rand(4096, 512).type(torch.cuda.FloatTensor)", "torch.rand(4096, 512).type('torch.cuda.FloatTensor')",
+                     "torch.rand(4096, 512).cuda().type(torch.cuda.FloatTensor)"):
+            self.assertEqual(self.estimate(loop % form)["memory"]["peak_bytes"], plain["memory"]["peak_bytes"], form)
+
+    def test_stream_by_name(self):
+        self.estimate('''
+side = torch.cuda.Stream()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    with torch.cuda.stream(stream=side):
+        x = torch.rand(64, 512).cuda(non_blocking=True)
+    torch.cuda.set_stream(stream=torch.cuda.default_stream())
+    model(x).sum().backward()
+    optimizer.step()
+''')
+
+
+if __name__ == "__main__":
+    unittest.main()
