@@ -350,6 +350,7 @@ class Recorder:
         if isinstance(optimizer, torch.optim.LBFGS):
             self._say_history(optimizer)
         self.job.setdefault("optimizer", _optimizer_name(optimizer))
+        self.job.setdefault("cudnn_benchmark", bool(torch.backends.cudnn.benchmark))
         enough = self.progress.finish(optimizer)
         self._boundary = len(r.events)
         if enough:

@@ -50,6 +50,42 @@ for _ in range(3):
     optimizer.step()
 ''')
 
+    def test_an_evaluation_before_the_first_step(self):
+        """What it held does not stay in the steps that follow, and what these hold from one to the next is freed in each."""
+        text = '''
+def forward():
+    logits = model(torch.rand(8192, 512).cuda())
+    return logits, logits.square().mean()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+%s
+for _ in range(4):
+    for _ in range(2):
+        logits, loss = forward()
+        loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+'''
+        evaluation = '''
+with torch.no_grad():
+    for _ in range(3):
+        forward()
+'''
+        self.assertEqual(self.estimate(text % evaluation)["memory"]["allocated_bytes"], self.estimate(text % "")["memory"]["allocated_bytes"])
+
+    def test_cudnn_benchmark_is_seen(self):
+        """torch.backends.cudnn.benchmark = True: a shape's first call tries every algorithm, in large workspaces."""
+        text = '''
+torch.backends.cudnn.benchmark = %s
+model = nn.Sequential(nn.Conv2d(64, 256, 4, 2, 1), nn.LeakyReLU(), nn.Conv2d(256, 512, 4, 2, 1)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    model(torch.rand(128, 64, 32, 32).cuda()).sum().backward()
+    optimizer.step()
+'''
+        off, on = (self.estimate(text % flag)["memory"] for flag in (False, True))
+        self.assertGreater(on["peak_bytes"], off["peak_bytes"])
+        self.assertGreater(on["high_bytes"] / on["peak_bytes"], off["high_bytes"] / off["peak_bytes"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -138,7 +138,8 @@ pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape
     const pl_trace *trace = subject->model->trace;
     return (pl_evidence){.convolutions = tape->used_convolutions,
                          .recurrent = tape->used_rnn,
-                         .benchmark = subject->job->cudnn_benchmark,
+                         .benchmark =
+                             trace ? trace->cudnn_benchmark : subject->job->cudnn_benchmark,
                          .parallel = pl_subject_parallel(subject),
                          .calibrated = subject->gpu->calibrated,
                          .hidden = tape->hidden_branches || open_sizes(subject->model->graph),

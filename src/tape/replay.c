@@ -382,18 +382,34 @@ static births births_of(player *p, size_t first, size_t end, int step) {
     return b;
 }
 
-/* The k-th storage born in a phase of one step is the k-th of the same phase in the other. */
-static void pair(player *p, const births *before, const births *last) {
-    size_t at[PL_PHASES] = {0};
-    for (size_t i = 0; i < before->count; i++) {
-        uint8_t phase = before->phases[i];
-        size_t *next = &at[phase];
-        while (*next < last->count && last->phases[*next] != phase) (*next)++;
-        if (*next >= last->count) continue;
-        int32_t a = before->storages[i], b = last->storages[*next];
-        if (p->r.trace->storages[a].bytes == p->r.trace->storages[b].bytes) {
+/* What the step before left to the last one, which freed it (outputs that are still held, gradients), against what the last one
+ * leaves: in order, of equal phase and bytes. What lives within one step is no one's twin, so that a first step with an
+ * evaluation in it pairs as any other does. */
+static void pair(player *p, const births *before, const births *last, size_t first) {
+    const pl_trace *t = p->r.trace;
+    pl_arena *arena = p->r.e.tape->arena;
+    uint8_t *dead = pl_arena_array(arena, t->storage_count + 1, sizeof *dead);
+    size_t *left = pl_arena_array(arena, last->count + 1, sizeof *left), count = 0;
+    if (!dead || !left) {
+        p->r.e.failed = true;
+        return;
+    }
+    memset(dead, 0, t->storage_count);
+    for (size_t i = first; i < t->event_count; i++)
+        if (t->events[i].node == PL_TRACE_DEATH) dead[t->events[i].storage] = 1;
+    for (size_t i = 0; i < last->count; i++)
+        if (!dead[last->storages[i]]) left[count++] = i;
+    for (size_t i = 0; i < before->count && count; i++) {
+        int32_t a = before->storages[i];
+        if (!dead[a]) continue;
+        for (size_t k = 0; k < count; k++) {
+            int32_t b = last->storages[left[k]];
+            if (last->phases[left[k]] != before->phases[i] ||
+                t->storages[a].bytes != t->storages[b].bytes)
+                continue;
             p->twin[a] = b;
-            (*next)++;
+            memmove(left + k, left + k + 1, (--count - k) * sizeof *left);
+            break;
         }
     }
 }
@@ -487,7 +503,8 @@ static void play_copies(player *p, size_t first, size_t end) {
     births_of(p, 0, before, 0);
     births earlier = births_of(p, before, first, 0), last = births_of(p, first, end, 0);
     if (p->r.e.failed) return;
-    pair(p, &earlier, &last);
+    pair(p, &earlier, &last, first);
+    if (p->r.e.failed) return;
     for (int step = t->steps; step < STEPS && !p->r.e.failed; step++)
         play_copy(p, &last, t->steps > 1, first, end, step);
 }
