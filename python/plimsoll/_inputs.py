@@ -1,7 +1,7 @@
 """Example inputs: which are tensors, which dimension is the batch, and the same inputs at another batch.
 
-Only shapes count, so that every change makes meta tensors: sizes without values, on no device. Needs
-PyTorch, imported when first called.
+Shapes count, so that a change makes meta tensors: sizes without values, on no device. Small tensors of whole numbers
+(labels, masks, lengths) keep theirs, repeated. Needs PyTorch, imported when first called.
 """
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Dict, List, Optional, Tuple
 
 from ._errors import UsageError
+
+KEPT = 1 << 20  # elements of a tensor of whole numbers that keeps them
 
 Call = Tuple[Tuple[Any, ...], Dict[str, Any]]  # args and kwargs of forward
 
@@ -51,8 +53,22 @@ def to_meta(tensor: Any) -> Any:
     return made.requires_grad_(True) if tensor.requires_grad and tensor.is_leaf else made
 
 
+def _listed(tree: Any) -> Optional[List[Any]]:
+    """The samples of a model that takes them as a list of tensors, each without a batch: detection's images."""
+    first = tree
+    while isinstance(first, (tuple, list, Mapping)) and first:
+        values = list(first.values()) if isinstance(first, Mapping) else list(first)
+        if isinstance(first, list) and all(getattr(v, "ndim", None) == 3 for v in values):
+            return values
+        first = values[0]
+    return None
+
+
 def batch_of(tree: Any) -> Optional[int]:
-    """The first dimension of the first tensor that has one."""
+    """The first dimension of the first tensor that has one; of a list of images, how many they are."""
+    listed = _listed(tree)
+    if listed is not None:
+        return len(listed)
     for leaf in leaves(tree):
         if leaf.dim():
             return int(leaf.shape[0])
@@ -73,6 +89,9 @@ def _resized(tensor: Any, dimension: int, old: int, new: int) -> Any:
         return to_meta(tensor)
     shape = list(tensor.shape)
     shape[dimension] = new
+    small = torch.Size(shape).numel() <= KEPT and tensor.device.type not in ("meta", "cuda") and type(tensor) is torch.Tensor
+    if small and not tensor.is_floating_point() and not tensor.is_complex():
+        return tensor.index_select(dimension, torch.arange(new) % old)  # the same labels, masks and lengths over again
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     wanted = formats.get(tensor.dim())
     keep = wanted is not None and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=wanted)
@@ -86,6 +105,8 @@ def resize(tree: Any, batch: Optional[int], seq: Optional[int]) -> Any:
         old = batch_of(tree)
         if old is None:
             raise UsageError("the example inputs hold no tensor with a batch", "batch")
+        if _listed(tree) is not None and old != batch:
+            raise UsageError("the samples are a list; give as many as are wanted", "batch")
         if batch < 1:
             raise UsageError("from 1 on, not %d" % batch, "batch")
         if old != batch:

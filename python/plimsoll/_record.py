@@ -8,9 +8,8 @@ them. docs/formats.md describes what is written.
 from __future__ import annotations
 
 import json
-import operator
 import weakref
-from typing import Any, Callable
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
@@ -18,7 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _values
 from ._card import Card
+from ._kernels import KERNELS
 from ._known import MOST, Known
+from ._truths import COMPARISONS, TRUTHS, Bounds, truth
 
 aten = torch.ops.aten
 
@@ -121,6 +122,7 @@ class Recording(TorchDispatchMode):
         self.wrappers: set[type] = set()  # subclasses that hold other tensors (DTensor)
         self.known = Known()
         self.faults = _values.Faults()
+        self.bounds = Bounds(self.known)
         self.spoilt: dict[int, Any] = {}  # a real CPU storage's address: numbers that were not computed went into it
         self.searching = False  # inside LBFGS, which ends when its numbers say so
         self.reads = 0
@@ -238,9 +240,10 @@ class Recording(TorchDispatchMode):
         self.check_sizes(kind, args, kwargs)
         if not self.all_fake and self.runs_on_cpu(kind, args, kwargs):
             return self.on_cpu(func, kind, args, kwargs)
+        most = self.bounds.of_operator(func, args)
         own = KERNELS.get(func)
         if own is not None:
-            out = own(*args, **kwargs)
+            out = own(self.known, *args, **kwargs)
         else:
             try:
                 out = func(*args, **kwargs)
@@ -250,12 +253,14 @@ class Recording(TorchDispatchMode):
             out = self.known.follow(func, kind, args, kwargs, out)
             if kind.writes:
                 out = self.written(kind, args, kwargs, out)
+        if most is not None:
+            self.bounds.keep(args[0] if kind.in_place else out, most)
         known = TRUTHS.get(func)
         if known is not None:
             known(out, *args)
         elif func in COMPARISONS and isinstance(out, FakeTensor):
             # A number that was not computed is 1; inside LBFGS of the sign that lets it go on.
-            _truth(out, COMPARISONS[func](-1.0 if self.searching and args[1] < 0 else 1.0, args[1]))
+            truth(out, COMPARISONS[func](-1.0 if self.searching and args[1] < 0 else 1.0, args[1]))
         if func is aten.add.Tensor and torch._C._current_autograd_node() is not None:
             if self.probing:
                 self.alone = self.held(args[0])
@@ -441,9 +446,10 @@ class Recording(TorchDispatchMode):
                 return torch.empty((count,), dtype=first.dtype, device=first.device)
         self.assume_size(func)
         if func is aten.nonzero.default:
-            return torch.empty((first.numel(), first.dim()), dtype=torch.int64, device=first.device)
+            return torch.empty((self.bounds.of(first), first.dim()), dtype=torch.int64, device=first.device)
         if func is aten.masked_select.default:
-            return torch.empty((first.numel(),), dtype=first.dtype, device=first.device)
+            whole = torch.broadcast_shapes(first.shape, args[1].shape).numel()
+            return torch.empty((self.bounds.of(args[1]) * whole // max(args[1].numel(), 1),), dtype=first.dtype, device=first.device)
         if func in (aten.unique_consecutive.default, aten._unique2.default, aten.unique_dim.default, aten._unique.default):
             flat = torch.empty((first.numel(),), dtype=first.dtype, device=first.device)
             return (flat, torch.empty(first.shape, dtype=torch.int64, device=first.device),
@@ -479,7 +485,7 @@ class Recording(TorchDispatchMode):
             mask = self.known.real(index) if isinstance(index, FakeTensor) else index
             if mask is None:
                 self.assume_size(func)
-                count = index.numel()
+                count = self.bounds.of(index)
             else:
                 with torch._C._DisableTorchDispatch():
                     count = int((mask != 0).sum())
@@ -499,103 +505,6 @@ def _free_memory() -> int:
     except (OSError, ValueError, IndexError):
         pass
     return 8 << 30
-
-
-# ---- what is true of numbers that do not exist ----
-
-
-def _truth(out: Any, value: bool | None) -> None:
-    if value is not None and isinstance(out, FakeTensor):
-        out._plimsoll_truth = value
-
-
-def _of(value: Any) -> bool | None:
-    return getattr(value, "_plimsoll_truth", None)
-
-
-def _infinite(value: Any) -> bool:
-    return isinstance(value, float) and value in (float("inf"), float("-inf"))
-
-
-def _both(out: Any, a: Any, b: Any, *rest: Any) -> None:
-    if _of(a) is not None and _of(b) is not None:
-        _truth(out, _of(a) and _of(b))
-
-
-def _either(out: Any, a: Any, b: Any, *rest: Any) -> None:
-    if _of(a) is not None and _of(b) is not None:
-        _truth(out, _of(a) or _of(b))
-
-
-def _same(out: Any, a: Any, *rest: Any) -> None:
-    _truth(out, _of(a))
-
-
-def _not(out: Any, a: Any, *rest: Any) -> None:
-    if _of(a) is not None:
-        _truth(out, not _of(a))
-
-
-# Nothing is infinite or not a number: isnan is x != x, isinf is abs(x) == inf, isfinite is both denied.
-TRUTHS = {
-    aten.ne.Tensor: lambda out, a, b, *r: _truth(out, False if a is b else None),
-    aten.eq.Tensor: lambda out, a, b, *r: _truth(out, True if a is b else None),
-    aten.eq.Scalar: lambda out, a, b, *r: _truth(out, False if _infinite(b) else None),
-    aten.ne.Scalar: lambda out, a, b, *r: _truth(out, True if _infinite(b) else None),
-    aten.isnan.default: lambda out, *r: _truth(out, False),
-    aten.isinf.default: lambda out, *r: _truth(out, False),
-    aten.any.default: _same, aten.any.dim: _same, aten.any.dims: _same, aten.all.default: _same, aten.all.dim: _same, aten.all.dims: _same,
-    aten.mul.Tensor: _both, aten.logical_and.default: _both, aten.bitwise_and.Tensor: _both, aten.logical_or.default: _either,
-    aten.bitwise_or.Tensor: _either, aten.logical_not.default: _not, aten.bitwise_not.default: _not,
-}
-
-
-COMPARISONS: dict[Any, Callable[[Any, Any], bool]] = {
-    aten.lt.Scalar: operator.lt, aten.le.Scalar: operator.le, aten.gt.Scalar: operator.gt, aten.ge.Scalar: operator.ge}
-
-
-# ---- kernels that fake tensors do not have, or have otherwise than a card ----
-
-
-def _cudnn_rnn(x: Any, weight: Any, stride: int, buffer: Any, hx: Any, cx: Any, mode: int, hidden: int, projection: int, layers: int,
-               batch_first: bool, dropout: float, train: bool, both: bool, batch_sizes: Any, state: Any) -> Any:
-    """Output in time-major memory, the states, the reserve (its size is the library's to say: one byte here), the flat weights."""
-    width = (projection or hidden) * (2 if both else 1)
-    batch, seq = (x.size(0), x.size(1)) if batch_first else (x.size(1), x.size(0))
-    y = x.new_empty((seq, batch, width))
-    if batch_first:
-        y = y.transpose(0, 1)
-    hy = x.new_empty(hx.shape)
-    cy = x.new_empty(cx.shape) if cx is not None else x.new_empty((0,))
-    if buffer is None:
-        buffer = x.new_empty((sum(w.numel() for w in weight),))
-    reserve = x.new_empty((1 if train else 0,), dtype=torch.uint8)
-    return y, hy, cy, reserve, buffer
-
-
-def _cudnn_rnn_backward(x: Any, weight: Any, stride: int, buffer: Any, hx: Any, cx: Any, output: Any, dy: Any, dhy: Any, dcy: Any, mode: int,
-                        hidden: int, projection: int, layers: int, batch_first: bool, dropout: float, train: bool, both: bool, batch_sizes: Any,
-                        state: Any, reserve: Any, wanted: Any) -> Any:
-    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    dhx = hx.new_empty(hx.shape)
-    dcx = cx.new_empty(cx.shape) if cx is not None else None
-    dw: list[Any] = []
-    if wanted[3]:
-        biased = stride >= 4
-        flat = x.new_empty((sum(w.numel() for w in weight),)) if biased else None
-        at = 0
-        for w in weight:
-            dw.append(x.new_empty(w.shape) if flat is None else flat[at:at + w.numel()].view(w.shape))
-            at += w.numel()
-    return dx, dhx, dcx, dw
-
-
-def _in_place(*_: Any, **__: Any) -> None:
-    """A fused optimizer for which PyTorch has no fake kernel: it makes nothing."""
-
-
-KERNELS: dict[Any, Callable[..., Any]] = {aten._cudnn_rnn.default: _cudnn_rnn, aten._cudnn_rnn_backward.default: _cudnn_rnn_backward,
-           aten._fused_sgd_.default: _in_place, aten._fused_sgd_.tensor_lr: _in_place}
 
 
 def dump(recording: Recording, head: dict[str, Any]) -> bytes:

@@ -18,6 +18,12 @@ from ._record import Recording
 PATIENCE = 6  # further steps until an optimizer that was made is taken for one that is not used
 
 
+def missing_pairs(optimizer: torch.optim.Optimizer) -> int:
+    """How many pairs of directions LBFGS is still to keep."""
+    most = optimizer.param_groups[0].get("history_size", 0)
+    return max([most - len(s["old_dirs"]) for s in optimizer.state.values() if "old_dirs" in s], default=0)
+
+
 class Steps:
     """wanted: how often each optimizer is to step; None: no end."""
 
@@ -73,6 +79,8 @@ class Steps:
             return True
         for optimizer in self.made:
             count = self.counts.get(id(optimizer), 0)
+            if isinstance(optimizer, torch.optim.LBFGS) and missing_pairs(optimizer):
+                return False  # what it keeps grows until then
             if count >= wanted:
                 continue
             ids = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}

@@ -19,9 +19,12 @@ from torch.nn.modules import module as _module
 from . import _compiled, _reads, _values, _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
 from ._optimizer import name_of
+from ._inputs import batch_of
+from ._known import MOST
 from ._record import DTYPES, MOST_STEPS, Recording, dump, local
 from ._steer import Steer
-from ._steps import Steps
+from ._steps import Steps, missing_pairs
+from ._truths import limit_samples
 
 _optimizer = sys.modules["torch.optim.optimizer"]  # torch.optim hides the name
 
@@ -65,6 +68,10 @@ def _map(value: Any, f: Callable[[torch.Tensor], Any]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_map(v, f) for v in value) if not hasattr(value, "_fields") else type(value)(*(_map(v, f) for v in value))
     return value
+
+
+def _has_values(t: torch.Tensor) -> bool:
+    return not isinstance(t, FakeTensor) and t.device.type != "meta" and t.layout == torch.strided
 
 
 def _first_tensor(value: Any, floating: bool = False) -> torch.Tensor | None:
@@ -265,16 +272,17 @@ class Recorder:
         self._roots.append(root)
         for path, module in root.named_modules():
             self._names.setdefault(id(module), path)
+            limit_samples(module)
 
     def _receive(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         """What a model is called with: its first tensor has the batch, and has something in it."""
         tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor)]
-        first = tensors[0] if tensors else _first_tensor((args, dict(kwargs)))
-        if first is None:
+        if not self._batch:
+            self._batch = batch_of((*args, *kwargs.values())) or 0
+        if not tensors:
             return
-        if not self._batch and first.dim():
-            self._batch = first.size(0)
-        if tensors and first.numel() == 0 and next(module.parameters(), None) is not None:
+        first = tensors[0]
+        if first.numel() == 0 and next(module.parameters(), None) is not None:
             raise self.recording.faults.fail(
                 "an empty tensor of shape %s enters %s: the figures would be of a model that computes nothing. Was a batch cut by a number that "
                 "was not computed?" % (tuple(first.shape), type(module).__name__))
@@ -359,11 +367,8 @@ class Recorder:
 
     def _say_history(self, optimizer: Any) -> None:
         """LBFGS keeps pairs of directions, more with every iteration: its first steps do not show them all."""
-        most = optimizer.param_groups[0].get("history_size", 0)
-        state = next((s for s in optimizer.state.values() if "old_dirs" in s), None)
-        if state is not None and len(state["old_dirs"]) < most:
-            size = sum(p.numel() * p.element_size() for group in optimizer.param_groups for p in group["params"])
-            self._history = (most, 2 * size * (most - len(state["old_dirs"])))
+        size = sum(p.numel() * p.element_size() for group in optimizer.param_groups for p in group["params"])
+        self._history = (optimizer.param_groups[0].get("history_size", 0), 2 * size * missing_pairs(optimizer))
 
     # ---- the end ----
 
@@ -406,7 +411,8 @@ class Recorder:
 
 @contextlib.contextmanager
 def _fake_weights(model: torch.nn.Module) -> Any:
-    """The model with fake CPU tensors in place of its parameters and buffers, put back at the end."""
+    """The model with fake CPU tensors in place of its parameters and large buffers, copies of the small ones, put back at the
+    end."""
     saved: list[tuple[dict[str, Any], dict[str, Any]]] = []
     memo: dict[int, torch.Tensor] = {}
 
@@ -414,6 +420,10 @@ def _fake_weights(model: torch.nn.Module) -> Any:
         if not isinstance(t, torch.Tensor):
             return t
         if id(t) not in memo:
+            if not isinstance(t, torch.nn.Parameter) and _has_values(t) and t.numel() <= MOST:
+                with torch._C._DisableTorchDispatch():
+                    memo[id(t)] = t.detach().cpu().clone()
+                return memo[id(t)]
             with torch.no_grad():
                 made = torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device="cpu")
             memo[id(t)] = torch.nn.Parameter(made, requires_grad=t.requires_grad) if isinstance(t, torch.nn.Parameter) else made
@@ -465,6 +475,9 @@ def _checkpoint_blocks(model: torch.nn.Module, stack: contextlib.ExitStack) -> N
 def _own_loss(output: Any) -> torch.Tensor | None:
     if isinstance(output, Mapping) and isinstance(output.get("loss"), torch.Tensor):
         return output["loss"]
+    if isinstance(output, Mapping) and output and all(isinstance(v, torch.Tensor) and v.dim() == 0 and v.is_floating_point()
+                                                      for v in output.values()):
+        return sum(output.values())  # detection: a loss per part
     loss = getattr(output, "loss", None)
     if isinstance(loss, torch.Tensor):
         return loss
@@ -530,7 +543,8 @@ def trace_step(model: torch.nn.Module, example_inputs: Any, *, loss: Any = "auto
 
     model: on the CPU or on meta, with or without values; its parameters are replaced while it runs and put back. It and
         its modules stay in the mode they are in: frozen batch norms in evaluation, a model to be trained in training.
-    example_inputs: a tuple (positional) or dict (by name) of tensors, or one tensor; only shapes and types count.
+    example_inputs: a tuple (positional) or dict (by name) of tensors, or one tensor. Shapes and types count, and of small
+        tensors the numbers: targets, masks, lengths.
     loss: "auto" (the model's own where it returns one, else cross-entropy), "own", "ce", "mse", "none" (the sum
         of the output), or a function (output, targets) -> scalar.
     optimizer: a name of `plimsoll estimate --optimizer`, or a function that makes one of the list of
@@ -566,8 +580,7 @@ def trace_step(model: torch.nn.Module, example_inputs: Any, *, loss: Any = "auto
         torch.manual_seed(0)
         stack.enter_context(recorder)
         recorder._know(model)
-        first = _first_tensor(example_inputs)
-        recorder._batch = first.size(0) if first is not None and first.dim() else 1
+        recorder._batch = batch_of(example_inputs) or 1
         with paused(r), all_fake(r):
             stack.enter_context(_fake_weights(model))
         if not model.training:
@@ -600,12 +613,19 @@ class _Loop:
                  accumulate: int, channels_last: bool) -> None:
         self.recorder, self.model, self.loss, self.optimizer, self.scaler = recorder, model, loss, optimizer, scaler
         self.word, self.low, self.accumulate, self.channels_last = word, low, accumulate, channels_last
-        self.inputs = _map(dict(inputs) if isinstance(inputs, Mapping) else inputs, self._empty)
-        self.target = self._empty(targets) if targets is not None else None
+        self.inputs = _map(dict(inputs) if isinstance(inputs, Mapping) else inputs, self._given)
+        self.target = _map(targets, self._given) if targets is not None else None
 
-    @staticmethod
-    def _empty(t: torch.Tensor) -> torch.Tensor:
-        return torch.empty(tuple(t.shape), dtype=torch.float32 if t.is_floating_point() and t.dtype != torch.float64 else t.dtype)
+    def _given(self, t: torch.Tensor) -> torch.Tensor:
+        """An example input on the CPU: with its numbers where they can matter, and ones for whole numbers without any."""
+        dtype = torch.float32 if t.is_floating_point() and t.dtype != torch.float64 else t.dtype
+        if t.numel() <= MOST and _has_values(t):
+            with torch._C._DisableTorchDispatch():
+                return t.detach().to("cpu", dtype, copy=True)
+        if t.numel() <= MOST and not t.is_floating_point() and not t.is_complex():
+            return torch.ones(tuple(t.shape), dtype=dtype)
+        with all_fake(self.recorder.recording):
+            return torch.empty(tuple(t.shape), dtype=dtype)
 
     def _call(self, inputs: Any) -> Any:
         if isinstance(inputs, Mapping):
@@ -624,9 +644,9 @@ class _Loop:
             return
         logits = _logits(output)
         if logits and self.loss == "mse":
-            self.target = torch.empty(tuple(logits[0].shape), dtype=self.word or torch.float32)
+            self.target = self._given(torch.empty(tuple(logits[0].shape), dtype=self.word or torch.float32, device="meta"))
         elif logits:
-            self.target = torch.empty(_target_shape(logits[0]), dtype=torch.int64)
+            self.target = self._given(torch.empty(_target_shape(logits[0]), dtype=torch.int64, device="meta"))
 
     def _autocast(self) -> Any:
         return torch.autocast("cuda", self.low) if self.low is not None else contextlib.nullcontext()
@@ -652,7 +672,7 @@ class _Loop:
                 inputs = target = loss = None
                 r.mark("input")
             inputs = _map(self.inputs, self._to_card)
-            target = None if self.target is None else self.target.to("cuda")
+            target = None if self.target is None else _map(self.target, self._to_card)
             inputs = _map(inputs, self._finish)
             _map(inputs, lambda t: r.say_kind(t, "inputs"))
             r.mark("forward")

@@ -451,5 +451,107 @@ class Assumed(unittest.TestCase):
         self.assertEqual(recorded(run)[2].optimizer_steps, 2)
 
 
+class Ctc(nn.Module):
+    """Speech with labels: their lengths decide what the loss keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(16, 32)
+
+    def forward(self, x, labels):
+        mask = labels >= 0
+        out = self.body(x).log_softmax(-1).transpose(0, 1)
+        lengths = torch.full((x.size(0),), x.size(1), device=x.device)
+        return nn.functional.ctc_loss(out, labels.masked_select(mask), lengths, mask.sum(-1))
+
+
+class Given(unittest.TestCase):
+    """What the user gave keeps its numbers."""
+
+    def shapes(self, model, inputs, **settings):
+        trace = json.loads(capture.trace_step(model, inputs, **settings))
+        return [t[2] for t in trace["tensors"]], trace
+
+    def test_labels_of_speech(self):
+        labels = torch.randint(1, 32, (4, 20))
+        labels[0, 7:] = labels[1, 9:] = -100
+        shapes, trace = self.shapes(Ctc(), dict(x=torch.randn(4, 50, 16), labels=labels))
+        self.assertIn([7 + 9 + 20 + 20], shapes)
+        self.assertIn([4, 50, 41], shapes)  # the longest has 20
+        self.assertEqual((trace["job"]["loss"], trace["assumed"], trace["job"]["batch"]), ("own", [], 4))
+        labels[2:, 11:] = -100
+        self.assertIn([4, 50, 23], self.shapes(Ctc(), dict(x=torch.randn(4, 50, 16), labels=labels))[0])
+
+    def test_a_speech_model_of_transformers(self):
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("no transformers")
+        config = transformers.Wav2Vec2Config(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=32,
+                                             conv_dim=(16, 16), conv_kernel=(10, 3), conv_stride=(40, 8), num_conv_pos_embedding_groups=4)
+        labels = torch.randint(1, 32, (2, 20))
+        labels[0, 10:] = -100
+        report = plimsoll.estimate(transformers.Wav2Vec2ForCTC(config).train(), dict(input_values=torch.randn(2, 16000), labels=labels))
+        self.assertEqual((report.via, report.batch), ("trace", 2))
+
+    def test_another_batch_keeps_labels(self):
+        from plimsoll import _inputs
+        labels = torch.tensor([[1, 2, -100], [3, -100, -100]])
+        resized = _inputs.resize(dict(x=torch.randn(2, 50, 16), labels=labels), 5, None)
+        self.assertEqual(resized["labels"].tolist(), [[1, 2, -100], [3, -100, -100], [1, 2, -100], [3, -100, -100], [1, 2, -100]])
+        self.assertEqual(resized["x"].shape, (5, 50, 16))
+        report = plimsoll.estimate(Ctc(), dict(x=torch.randn(2, 50, 16), labels=labels), batch=5, via="trace")
+        self.assertEqual(report.batch, 5)
+
+    def test_samples_that_are_set(self):
+        """As many as were set, wherever that is: detection's samples among its anchors."""
+
+        class Pick(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body = nn.Linear(16, 16)
+
+            def forward(self, x):
+                out = self.body(x)
+                one, two = (torch.zeros(x.size(0), dtype=torch.uint8, device=x.device) for _ in range(2))
+                one[out[:, 0].topk(100).indices] = 1
+                two[out[:, 1].topk(50).indices] = 1
+                return out[torch.where(one | two)[0]].exp().sum()
+
+        shapes, trace = self.shapes(Pick(), torch.randn(5000, 16))
+        self.assertIn([150, 16], shapes)
+        self.assertEqual(trace["assumed"], ["sizes"])
+
+    def test_buffers_keep_theirs(self):
+        class Windows(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("sizes", torch.tensor([3, 5]))
+                self.body = nn.Linear(8, 8)
+
+            def forward(self, x):
+                return torch.cat([t.exp() for t in self.body(x).split(self.sizes.tolist())]).sum()
+
+        model = Windows()
+        self.assertIn([3, 8], self.shapes(model, torch.randn(8, 8))[0])
+        self.assertEqual(model.sizes.tolist(), [3, 5])
+
+    def test_detection(self):
+        try:
+            from torchvision.models import detection
+        except ImportError:
+            self.skipTest("no torchvision")
+        boxes = torch.tensor([[10.0, 10.0, 80.0, 90.0], [50.0, 40.0, 120.0, 150.0]])
+        target = dict(boxes=boxes, labels=torch.tensor([1, 2]), masks=torch.ones(2, 160, 160, dtype=torch.uint8))
+        images = [torch.rand(3, 160, 160) for _ in range(2)]
+        for name, certain in (("fasterrcnn_mobilenet_v3_large_320_fpn", False), ("maskrcnn_resnet50_fpn", False), ("retinanet_resnet50_fpn", True)):
+            with self.subTest(name):
+                model = getattr(detection, name)(weights=None, weights_backbone=None, num_classes=3, min_size=160, max_size=160).train()
+                report = plimsoll.estimate(model, (images, [target, target]), optimizer="sgd", via="trace")
+                self.assertEqual(report.batch, 2)
+                self.assertEqual(not any("the largest it can have" in w for w in report.warnings), certain, report.warnings)
+                self.assertLess(report.peak_bytes, 4 << 30)
+
+
 if __name__ == "__main__":
     unittest.main()
