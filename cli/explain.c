@@ -11,6 +11,7 @@
 #include "core/json_writer.h"
 #include "modules.h"
 #include "progress.h"
+#include "remedies.h"
 #include "text.h"
 #include "timeline.h"
 #include "verbs.h"
@@ -204,7 +205,7 @@ static void json_changes(pl_json_writer *j, const change *list, size_t count,
 }
 
 static int print_json(const pl_model *model, pl_report *report, const module_tree *tree,
-                      const change *list, size_t count) {
+                      const change *list, size_t count, const pl_remedies *remedies) {
     const char *estimate = pl_report_json(report, model);
     if (!estimate) return complain(PL_MISSING, "out of memory");
     pl_json_writer j = {.file = stdout};
@@ -238,6 +239,7 @@ static int print_json(const pl_model *model, pl_report *report, const module_tre
     }
     pl_json_put_close(&j, ']');
     json_changes(&j, list, count, report);
+    remedies_json(&j, remedies);
     pl_json_put_close(&j, '}');
     putchar('\n');
     return 0;
@@ -266,17 +268,21 @@ int verb_explain(const request *r) {
         size_t count = list_changes(list, model, &job, report);
         simulate_changes(list, count, model);
         module_tree tree = gather_alive(report);
-        if (r->json) {
-            code = print_json(model, report, &tree, list, count);
-        } else {
+        pl_remedies *remedies = NULL;
+        if (!report->fits) code = remedies_find(&remedies, model, &job, r->file);
+        if (code == 0 && r->json) {
+            code = print_json(model, report, &tree, list, count, remedies);
+        } else if (code == 0) {
             print_model(model, report, &job);
             print_peak(report);
             print_verdict(report);
             print_modules(&tree, tree.total);
             print_tensors(report);
+            if (remedies) remedies_print(remedies, report);
             print_changes(list, count, report);
             print_warnings(report);
         }
+        pl_remedies_close(&remedies);
         modules_free(&tree);
         free(list);
     }

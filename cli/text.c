@@ -311,11 +311,15 @@ static const struct {
     {"world", "--parallel"},
 };
 
+const char *text_option(const char *field) {
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (strcmp(field, settings[i].field) == 0) return settings[i].option;
+    return NULL;
+}
+
 /* The option of a setting that was given wrongly; NULL: the error is about something else. */
 static const char *option_of(const pl_error *err) {
-    for (size_t i = 0; err->code == PL_USAGE && i < sizeof settings / sizeof *settings; i++)
-        if (strcmp(err->where, settings[i].field) == 0) return settings[i].option;
-    return NULL;
+    return err->code == PL_USAGE ? text_option(err->where) : NULL;
 }
 
 const char *hint_of(const char *message) {

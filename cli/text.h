@@ -65,6 +65,9 @@ int complain(int code, const char *format, ...) CLI_PRINTF(2, 3);
 /* The same for a library's error, with what to do about it. file: what was being read, or NULL. */
 int complain_of(const pl_error *err, const char *file);
 
+/* The option that gives what the library calls a setting ("batch"); NULL: there is none. */
+const char *text_option(const char *field);
+
 /* What the command adds to a message or a warning of the library, which knows no options; or "". */
 const char *hint_of(const char *message);
 

@@ -542,12 +542,79 @@ typedef struct pl_fit {
     int64_t batch;               /* the largest that fits; 0: not even the smallest it may have */
     int64_t high_at, high_above; /* upper_bytes at batch and at batch + 1 */
     int64_t tried;               /* simulations made */
+    int64_t found;               /* what was looked for, whatever it is; 0: nothing fits */
 } pl_fit;
 
 /* The largest batch up to `most` that fits job->gpu (PL_FITS, at job->risk); needs a model with a
  * symbolic batch. */
 pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *job, int64_t most,
                        pl_error *err);
+
+typedef enum pl_fit_what {
+    PL_FIT_BATCH, /* the largest batch */
+    PL_FIT_SEQ,   /* the longest sequence, at the job's batch */
+    PL_FIT_WORLD, /* the fewest ranks of a sharded job (PL_FSDP2), at the job's batch per rank */
+} pl_fit_what;
+
+/* The same of another quantity, from 1 to `most`; needs a model in which it is open. Both the answer
+ * and its neighbour that does not fit are simulated: high_at and high_above (of ranks: of one fewer).
+ */
+pl_status pl_fit_find(pl_fit *out, const pl_model *model, const pl_job *job, pl_fit_what what,
+                      int64_t most, pl_error *err);
+/* The card of the catalogue with the least memory that the job fits, all smaller ones simulated too;
+ * *out is NULL where it fits none. */
+pl_status pl_fit_gpu(const pl_gpu **out, const pl_model *model, const pl_job *job, pl_error *err);
+
+/* A change of a job, or several together, with which it fits. */
+typedef struct pl_remedy {
+    const struct pl_job *job; /* as given, changed */
+    int64_t peak_bytes, low_bytes, high_bytes;
+    bool fits;
+    pl_figure step_ms;
+    /* Time per sample and token, over that of the job as given; NAN: not known. Of several ranks it
+     * leaves out what they send each other: communicates. */
+    double time_ratio;
+    bool communicates;
+    int weight; /* how much it changes: docs/c-api.md has the scale; the smallest come first */
+} pl_remedy;
+
+/* What changes, by index: the member of pl_job and its value as text ("checkpoint" "true", "batch"
+ * "4", "parallel" "fsdp2:8", "train" "lora-r16"). NULL past the end. */
+const char *pl_remedy_member(const pl_remedy *remedy, size_t index);
+const char *pl_remedy_value(const pl_remedy *remedy, size_t index);
+
+typedef struct pl_remedies {
+    bool fits;    /* the job as given fits: nothing was looked for */
+    size_t count; /* pl_remedies_at */
+    /* Where none makes it fit: the change of all tried whose high_bytes are the least above what its
+     * card has; else NULL. */
+    const pl_remedy *nearest;
+    int64_t tried; /* simulations made */
+    bool complete; /* false: `most` of them were not enough to try all */
+} pl_remedies;
+
+typedef struct pl_remedy_settings {
+    size_t size;  /* of this struct; pl_remedy_settings_default sets it */
+    int64_t most; /* default 256: simulations */
+    /* Default NULL. Told after each simulation, from the thread that made the call. */
+    void (*progress)(void *context, int64_t done, int64_t most);
+    void *progress_context;
+} pl_remedy_settings;
+
+void pl_remedy_settings_default_sized(pl_remedy_settings *settings, size_t size);
+static inline void pl_remedy_settings_default(pl_remedy_settings *settings) {
+    pl_remedy_settings_default_sized(settings, sizeof *settings);
+}
+
+/* What makes a job fit: checkpointing, another form of its optimizer, another precision, a smaller
+ * batch with as many more backward passes, adapters, a shorter sequence, sharding, another card; one
+ * of them, or several where fewer do not suffice. Each of the answer was simulated and fits; those
+ * that do more than another of them are left out. settings: NULL for defaults. The job's limits hold
+ * for all of it. On failure *out is NULL. */
+pl_status pl_remedies_find(pl_remedies **out, const pl_model *model, const pl_job *job,
+                           const pl_remedy_settings *settings, pl_error *err);
+const pl_remedy *pl_remedies_at(const pl_remedies *remedies, size_t index); /* NULL past the end */
+void pl_remedies_close(pl_remedies **remedies);
 
 /* How two processes share a card. */
 typedef enum pl_sharing {

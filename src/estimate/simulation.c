@@ -134,6 +134,12 @@ bool pl_subject_parallel(const pl_subject *subject) {
     return subject->job->parallel != PL_ALONE || (trace && trace->world > 1);
 }
 
+/* An optimizer of bitsandbytes', whose rules were read and not measured. */
+static bool eight_bits(const pl_job *job) {
+    size_t length = strlen(job->optimizer);
+    return length > 5 && strcmp(job->optimizer + length - 5, "-8bit") == 0;
+}
+
 pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape) {
     const pl_trace *trace = subject->model->trace;
     return (pl_evidence){.convolutions = tape->used_convolutions,
@@ -147,7 +153,7 @@ pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape
                                     subject->model->graph->guessed,
                          .bounded = trace && trace->bounded,
                          .compiled = trace && trace->compiled,
-                         .quantized = tape->used_quantized,
+                         .quantized = tape->used_quantized || eight_bits(subject->job),
                          .unknown = (int)tape->unknown_count};
 }
 
@@ -212,6 +218,9 @@ bool pl_simulated_report(pl_report *report, pl_walk *walk, const pl_subject *sub
         pl_report_warn(report,
                        "4-bit weights: nf4 with double quantisation, loaded and computed in bf16 "
                        "(fp16 in fp16 jobs), is assumed; measured with bitsandbytes 0.50 alone");
+    if (eight_bits(job) && tape->trains)
+        pl_report_warn(report, "8-bit optimizer: state as bitsandbytes' sources have it, not "
+                               "measured; the interval is wider");
     if (!gpu->calibrated)
         pl_report_warn(
             report,

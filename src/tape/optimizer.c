@@ -8,6 +8,8 @@
  *   state  p    a tensor like the parameter
  *          f    the same, made by cloning the gradient in the first step
  *          s    a float32 scalar on the card
+ *          q    like the parameter in 8 bits, in float32 where it has fewer than 4,096 elements
+ *          a    of the same: a float32 for each 256 elements, or nothing
  *          r c  a row and a column factor of parameters of two and more dimensions; of vectors r
  *               is a whole tensor and c nothing
  *   step   P    a whole set of temporaries like the parameters, kept to the end of the step
@@ -42,6 +44,8 @@ static const pl_optimizer optimizers[] = {
      "sgd.py: with weight decay (nopt-sgd-nesterov-mlp)"},
     {"adam", "pp", "P", "212 111 213 112 111l 111 313l", false, false,
      "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"adam-8bit", "qqaa", "(S)", "31*", false, false,
+     "bitsandbytes optim/optimizer.py: Optimizer2State, block-wise; read, not measured"},
     {"adam-decay", "pp", "P-P", "213 212 111 213 112 111l 111 313l", false, false,
      "adam.py: gradients plus decayed parameters first (nopt-adam-decay-mlp)"},
     {"adam-fused", "spp", "", "s 434", false, true, "adam.py: _fused_adam_"},
@@ -49,6 +53,8 @@ static const pl_optimizer optimizers[] = {
      "adam.py: foreach=False; sqrt, then denom (nopt-adam-single-mlp)"},
     {"adamw", "pp", "P", "111 212 111 213 112 111l 111 313l", false, false,
      "adam.py: exp_avg, exp_avg_sq; _foreach_sqrt"},
+    {"adamw-8bit", "qqaa", "(S)", "31*", false, false,
+     "bitsandbytes optim/optimizer.py: Optimizer2State, block-wise; read, not measured"},
     {"adamw-amsgrad", "ppp", "P", "111 212 111 213 212 112 111l 111 313l", false, false,
      "adam.py: and max_exp_avg_sq (nopt-adamw-amsgrad-mlp)"},
     {"adamw-fused", "spp", "", "s 434", false, true, "adam.py: _fused_adamw_"},
@@ -105,6 +111,14 @@ static pl_value *factor(pl_eager *e, const pl_value *p, bool row) {
     return pl_new(e, (pl_dtype)p->dtype, p->dims, sizes, NULL);
 }
 
+/* bitsandbytes' state of 8 bits, or the largest of each block of it; NULL: it has none. */
+static pl_value *quantized(pl_eager *e, const pl_value *p, bool scales) {
+    enum { LEAST = 4096, BLOCK = 256 };
+    if (p->elements < LEAST) return scales ? NULL : pl_new_like(e, p, PL_DT_F32);
+    return scales ? pl_new_flat(e, PL_DT_F32, (p->elements + BLOCK - 1) / BLOCK)
+                  : pl_new_like(e, p, PL_DT_U8);
+}
+
 static bool has_grad(const pl_leaf *leaf) {
     return leaf->grad || leaf->reduced;
 }
@@ -119,7 +133,8 @@ static void make_leaf_state(pl_eager *e, const pl_optimizer *optimizer, const pl
     uint8_t kind = e->kind;
     e->kind = PL_OPTIMIZER;
     for (const char *s = optimizer->state; *s; s++) {
-        pl_value *made = *s == 's' ? pl_new_flat(e, PL_DT_F32, -1)
+        pl_value *made = *s == 's'                ? pl_new_flat(e, PL_DT_F32, -1)
+                         : *s == 'q' || *s == 'a' ? quantized(e, owned(leaf), *s == 'a')
                          : *s == 'r' || *s == 'c'
                              ? factor(e, owned(leaf), *s == 'r')
                              : pl_new_like(e, owned(leaf), (pl_dtype)owned(leaf)->dtype);
