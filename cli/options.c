@@ -42,7 +42,8 @@ const verb_row verb_table[VERBS] = {
          "what is alive at the peak, what would change it; where time goes",
          "Prints what is alive at the peak by module and by kind, the largest tensors, and "
          "what checkpointing, another optimizer, another precision or another batch would "
-         "change, each of them simulated. With --time: where a step's time goes, by phase, module "
+         "change, each of them simulated. Where the job does not fit: what makes it fit, one change "
+         "or several together, the smallest first, with what a step then takes. With --time: where a step's time goes, by phase, module "
          "and operator.",
          NULL},
     [VERB_CHECK] =
@@ -53,10 +54,13 @@ const verb_row verb_table[VERBS] = {
          "fit. --risk moves the upper end.",
          NULL},
     [VERB_FIT] =
-        {"fit", "FILE", 1, 1, "the largest batch for a GPU, and the GPUs a job fits on",
+        {"fit", "FILE", 1, 1,
+         "the largest batch for a GPU, the longest sequence, the fewest GPUs, the smallest card",
          "Finds the largest batch that fits the card (the model has to be exported with a "
          "dynamic batch), verified at the answer and one above it; then simulates the job as "
-         "given on every card of the catalogue.",
+         "given on every card of the catalogue, and names the smallest that it fits. A ? in place "
+         "of a value asks for that instead: --seq '?' for the longest sequence, --parallel "
+         "'fsdp2:?' for the fewest GPUs, --gpu '?' for the smallest card alone.",
          NULL},
     [VERB_COLLOCATE] =
         {"collocate", "A B", 2, 2, "two jobs on one GPU: do they fit, how much slower is each",
@@ -144,12 +148,16 @@ const option_row option_table[] = {
      "as the file has it",
      "samples per step; of exported models, where the batch is dynamic. Several make a table: "
      "1,2,4 or 1..64 (doubling) or 8..32:8 (in steps)"},
-    {READ & ~IN(ESTIMATE), "batch", 'b', "N", OPTION_COUNT, PLACE(job.batch), NULL,
+    {READ & ~IN(ESTIMATE) & ~IN(FIT), "batch", 'b', "N", OPTION_COUNT, PLACE(job.batch), NULL,
      "as the file has it", "samples per step; of exported models, where the batch is dynamic"},
+    {IN(FIT), "batch", 'b', "N|?", OPTION_COUNT, PLACE(job.batch), NULL, "as the file has it",
+     "samples per step; of exported models, where the batch is dynamic. ?: the largest that fits"},
     {IN(ESTIMATE), "seq", 's', "N[,N]", OPTION_NUMBERS, PLACE(seqs), NULL, "as the file has it",
      "sequence length; of exported models, where it is dynamic. Several as with --batch"},
-    {READ & ~IN(ESTIMATE), "seq", 's', "N", OPTION_COUNT, PLACE(job.seq), NULL,
+    {READ & ~IN(ESTIMATE) & ~IN(FIT), "seq", 's', "N", OPTION_COUNT, PLACE(job.seq), NULL,
      "as the file has it", "sequence length; of exported models, where it is dynamic"},
+    {IN(FIT), "seq", 's', "N|?", OPTION_COUNT, PLACE(job.seq), NULL, "as the file has it",
+     "sequence length; of exported models, where it is dynamic. ?: the longest that fits"},
     {READ, "task", 0, "T", OPTION_NAME, PLACE(settings.task), pl_task_name, "as the config says",
      "what a Hugging Face model is trained to do: its head and loss"},
     {READ, "attention", 0, "A", OPTION_NAME, PLACE(settings.attention), pl_attention_name,
@@ -177,7 +185,10 @@ const option_row option_table[] = {
      "torch.backends.cudnn.benchmark is on"},
     {MODEL, "alloc-conf", 0, "S", OPTION_TEXT, PLACE(job.alloc_conf), NULL, NULL,
      "PYTORCH_CUDA_ALLOC_CONF of the job"},
-    {MODEL, "parallel", 0, "KIND:N", OPTION_PARALLEL, 0, NULL, NULL,
+    {IN(FIT), "parallel", 0, "KIND:N", OPTION_PARALLEL, 0, NULL, NULL,
+     "one rank of N: ddp:N, or fsdp2:N[:STAGE[:mp]] with stage 2 or 3, mp for bf16 parameters; "
+     "fsdp2:?: the fewest that fit"},
+    {MODEL & ~IN(FIT), "parallel", 0, "KIND:N", OPTION_PARALLEL, 0, NULL, NULL,
      "one rank of N: ddp:N, or fsdp2:N[:STAGE[:mp]] with stage 2 or 3, mp for bf16 parameters"},
     {MODEL, "load", 0, "HOW", OPTION_LOAD, PLACE(job.load), load_name,
      "sharded with fsdp2, else full",
@@ -222,7 +233,8 @@ const option_row option_table[] = {
      "write where a step's time goes to FILE, a picture (.svg) or numbers (.csv)"},
     {IN(ESTIMATE), "heatmap", 0, "FILE", OPTION_FILE, PLACE(heatmap), NULL, NULL,
      "write a picture of the table of several batches or sequence lengths to FILE (.svg)"},
-    {IN(FIT), "most", 'm', "N", OPTION_COUNT, PLACE(most), NULL, "65536", "largest batch to try"},
+    {IN(FIT), "most", 'm', "N", OPTION_COUNT, PLACE(most), NULL,
+     "65536; of sequences 1048576, of GPUs 1024", "the most to try of what is looked for"},
     {IN(TRAIN), "jobs", 'J', "FILE", OPTION_FILES, PLACE(jobs), NULL, NULL,
      "measured jobs to learn from (needed); may be given several times"},
     {IN(EVALUATE) | IN(TRAIN), "graphs", 'G', "DIR", OPTION_FOLDERS, PLACE(graphs), NULL, NULL,
@@ -706,6 +718,31 @@ static const option_row *find_option(verb v, const char *name, size_t length, ch
     return NULL;
 }
 
+/* fit: a ? in place of a value asks for it. -1: the option takes none. */
+static int set_sought(request *out, const option_row *row, const char *value) {
+    static const char *const names[] = {[SOUGHT_BATCH] = "batch",
+                                        [SOUGHT_SEQ] = "seq",
+                                        [SOUGHT_WORLD] = "parallel",
+                                        [SOUGHT_GPU] = "gpu"};
+    sought asked = SOUGHT_NOTHING;
+    for (int i = SOUGHT_BATCH; i <= SOUGHT_GPU; i++)
+        if (strcmp(row->name, names[i]) == 0) asked = (sought)i;
+    if (asked == SOUGHT_WORLD) {
+        char text[64];
+        const char *mark = strchr(value, '?');
+        if (strncmp(value, "fsdp2:?", 7) != 0 || strlen(value) >= sizeof text) return -1;
+        snprintf(text, sizeof text, "%.*s2%s", (int)(mark - value), value, mark + 1);
+        if (!pl_parallel_parse(text, &out->job)) return -1;
+    } else if (asked == SOUGHT_NOTHING || strcmp(value, "?") != 0) {
+        return -1;
+    }
+    if (out->sought != SOUGHT_NOTHING && out->sought != asked)
+        return complain(PL_USAGE, "--%s and --%s: one ? at a time", names[out->sought],
+                        names[asked]);
+    out->sought = asked;
+    return 0;
+}
+
 /* Reads the option at argv[*at]; moves *at to its last word. */
 static int parse_option(request *out, int argc, char **argv, int *at) {
     const char *word = argv[*at], *value = NULL;
@@ -728,6 +765,10 @@ static int parse_option(request *out, int argc, char **argv, int *at) {
                             see_help(out->verb));
         value = argv[++*at];
     }
+    if (out->verb == VERB_FIT && value && strchr(value, '?')) {
+        int asked = set_sought(out, row, value);
+        if (asked >= 0) return asked;
+    }
     return set_value(out, row, value);
 }
 
@@ -743,7 +784,7 @@ static int read_input(request *out) {
 }
 
 int options_parse(request *out, int argc, char **argv) {
-    *out = (request){.verb = VERB_NONE, .most = 65536, .seed = 1, .hold_out = -1};
+    *out = (request){.verb = VERB_NONE, .seed = 1, .hold_out = -1};
     out->argc = argc;
     out->argv = argv;
     pl_job_default(&out->job);

@@ -41,6 +41,15 @@ typedef struct number_list {
     size_t count; /* 0: not given */
 } number_list;
 
+/* What fit looks for: the option whose value is a ?. */
+typedef enum sought {
+    SOUGHT_NOTHING, /* the largest batch, where it is open */
+    SOUGHT_BATCH,
+    SOUGHT_SEQ,
+    SOUGHT_WORLD,
+    SOUGHT_GPU,
+} sought;
+
 /* What the command line asked for. Strings are argv's. */
 typedef struct request {
     verb verb;
@@ -58,7 +67,8 @@ typedef struct request {
     file_list jobs;   /* of --jobs */
     file_list graphs; /* of --graphs */
     pl_sharing sharing;
-    int64_t most, threads;
+    sought sought;         /* of fit */
+    int64_t most, threads; /* most: 0: not given */
     pl_split split;
     int64_t folds, bin; /* 0: not given; bin in MiB */
     uint64_t seed;

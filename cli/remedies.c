@@ -60,9 +60,9 @@ static small_text cost_of(const pl_remedy *r) {
 static void add_row(table *t, const pl_remedy *r) {
     char options[400];
     remedy_options(options, sizeof options, r);
-    small_text peak = text_bytes(r->peak_bytes), high = text_bytes(r->high_bytes),
+    small_text peak = text_bytes(r->peak_bytes), upper = text_bytes(r->upper_bytes),
                step = text_ms(r->step_ms.value), cost = cost_of(r);
-    table_row(t, (const char *[]){options, peak.text, r->high_bytes >= 0 ? high.text : "-",
+    table_row(t, (const char *[]){options, peak.text, r->upper_bytes >= 0 ? upper.text : "-",
                                   step.text, cost.text});
 }
 
@@ -78,12 +78,13 @@ void remedies_print(const pl_remedies *all, const pl_report *report) {
                "cards%s\n",
                all->complete ? "" : " (not all of them were tried)");
         if (all->nearest) {
-            const pl_gpu *gpu = pl_gpu_find(all->nearest->job->gpu);
-            int64_t room = pl_gpu_usable(gpu ? gpu : report->gpu),
-                    high = all->nearest->high_bytes >= 0 ? all->nearest->high_bytes
-                                                         : all->nearest->peak_bytes;
-            printf("  the nearest, %s too much:\n\n",
-                   text_bytes(high > room ? high - room : 0).text);
+            const pl_remedy *near = all->nearest;
+            int64_t upper = near->upper_bytes >= 0 ? near->upper_bytes : near->peak_bytes;
+            if (upper > near->usable_bytes)
+                printf("  the nearest, %s too much:\n\n",
+                       text_bytes(upper - near->usable_bytes).text);
+            else
+                printf("  the nearest, on which the allocator runs out of memory:\n\n");
             add_row(t, all->nearest);
             stars = all->nearest->communicates;
         }
@@ -114,7 +115,9 @@ static void json_remedy(pl_json_writer *j, const char *key, const pl_remedy *r) 
     pl_json_put_count(j, "peak_bytes", r->peak_bytes);
     pl_json_put_count(j, "low_bytes", r->low_bytes);
     pl_json_put_count(j, "high_bytes", r->high_bytes);
-    pl_json_put_bool(j, "fits", r->fits);
+    pl_json_put_count(j, "upper_bytes", r->upper_bytes);
+    pl_json_put_count(j, "usable_bytes", r->usable_bytes);
+    pl_json_put_string(j, "verdict", pl_verdict_name(r->verdict));
     j->real = ".6g";
     pl_json_put_real(j, "step_ms", r->step_ms.value);
     pl_json_put_real(j, "step_ms_low", r->step_ms.low);

@@ -9,11 +9,15 @@ _plimsoll() {
     case ${COMP_WORDS[1]}:$before in
     estimate:--batch|estimate:-b)
         return ;;
-    explain:--batch|explain:-b|check:--batch|check:-b|fit:--batch|fit:-b|collocate:--batch|collocate:-b|convert:--batch|convert:-b)
+    explain:--batch|explain:-b|check:--batch|check:-b|collocate:--batch|collocate:-b|convert:--batch|convert:-b)
+        return ;;
+    fit:--batch|fit:-b)
         return ;;
     estimate:--seq|estimate:-s)
         return ;;
-    explain:--seq|explain:-s|check:--seq|check:-s|fit:--seq|fit:-s|collocate:--seq|collocate:-s|convert:--seq|convert:-s)
+    explain:--seq|explain:-s|check:--seq|check:-s|collocate:--seq|collocate:-s|convert:--seq|convert:-s)
+        return ;;
+    fit:--seq|fit:-s)
         return ;;
     *:--task)
         mapfile -t COMPREPLY < <(compgen -W "causal masked seq2seq classify tokens base" -- "$word")
@@ -25,7 +29,7 @@ _plimsoll() {
         mapfile -t COMPREPLY < <(compgen -W "as-exported fp32 tf32 bf16 fp16 amp-bf16 amp-fp16" -- "$word")
         return ;;
     estimate:--optimizer|estimate:-o|explain:--optimizer|explain:-o|check:--optimizer|check:-o|fit:--optimizer|fit:-o|collocate:--optimizer|collocate:-o)
-        mapfile -t COMPREPLY < <(compgen -W "sgd sgd-decay sgd-fused sgd-momentum sgd-momentum-decay sgd-momentum-fused sgd-nesterov adam adam-decay adam-fused adam-single adamw adamw-amsgrad adamw-fused adamw-single rmsprop rmsprop-centered adagrad adagrad-fused adadelta adamax nadam radam adafactor asgd rprop lion muon none" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "sgd sgd-decay sgd-fused sgd-momentum sgd-momentum-decay sgd-momentum-fused sgd-nesterov adam adam-8bit adam-decay adam-fused adam-single adamw adamw-8bit adamw-amsgrad adamw-fused adamw-single rmsprop rmsprop-centered adagrad adagrad-fused adadelta adamax nadam radam adafactor asgd rprop lion muon none" -- "$word")
         return ;;
     *:--loss|*:-l)
         mapfile -t COMPREPLY < <(compgen -W "auto ce mse own none" -- "$word")
@@ -36,7 +40,9 @@ _plimsoll() {
         return ;;
     *:--alloc-conf)
         return ;;
-    *:--parallel)
+    fit:--parallel)
+        return ;;
+    estimate:--parallel|explain:--parallel|check:--parallel|collocate:--parallel)
         return ;;
     *:--load)
         mapfile -t COMPREPLY < <(compgen -W "full sharded" -- "$word")

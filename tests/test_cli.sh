@@ -342,6 +342,37 @@ fit_finds_the_largest_batch() {
     gives 0 "$PLIMSOLL" fit "$ROOT/tests/data/graphs/mixed.pt2" # exported for 2 to 512
     says out '^batch 512 fits .* the largest that the model takes$'
 }
+explain_finds_what_makes_it_fit() {
+    gives 0 "$PLIMSOLL" explain "$model" --gpu t4 --batch 1000 --json
+    [ "$(value estimate.verdict <out)" != fits ]
+    with=$(value remedies.0.with <out)
+    upper=$(value remedies.0.upper_bytes <out)
+    # shellcheck disable=SC2086 # options
+    gives 0 "$PLIMSOLL" check "$model" --gpu t4 --batch 1000 $with --json
+    is "$(value upper_bytes <out)" "$upper"
+    gives 0 "$PLIMSOLL" explain "$model" --gpu t4 --batch 1000
+    says out "^  $with "
+    gives 0 "$PLIMSOLL" explain "$model" --batch 1
+    ! grep -q 'what makes it fit' out
+}
+fit_finds_what_a_question_mark_asks_for() {
+    config=$ROOT/tests/data/configs/llama.json
+    gives 0 "$PLIMSOLL" fit "$config" --gpu t4 --batch 64 --seq '?' --json
+    seq=$(value largest.seq <out)
+    gives 0 "$PLIMSOLL" check "$config" --gpu t4 --batch 64 --seq "$seq"
+    code=0
+    "$PLIMSOLL" check "$config" --gpu t4 --batch 64 --seq $((seq + 1)) >out || code=$?
+    [ "$code" = 10 ] || [ "$code" = 11 ]
+    gives 0 "$PLIMSOLL" fit "$ROOT/examples/llama-7b.json" --gpu a100-40gb --batch 1 --seq 128 --parallel 'fsdp2:?' --json
+    world=$(value fewest.world <out)
+    [ "$world" -gt 1 ]
+    gives 0 "$PLIMSOLL" check "$ROOT/examples/llama-7b.json" --gpu a100-40gb --batch 1 --seq 128 --parallel "fsdp2:$world"
+    gives 0 "$PLIMSOLL" fit "$model" --gpu '?'
+    says out '^smallest card '
+    gives 2 "$PLIMSOLL" fit "$model" --gpu '?' --batch '?'
+    gives 2 "$PLIMSOLL" fit "$model" --parallel 'ddp:?'
+    gives 2 "$PLIMSOLL" estimate "$model" --batch '?'
+}
 gpus_are_listed() {
     gives 0 "$PLIMSOLL" gpus
     for name in h200 a100-40gb t4; do says out "^$name "; done
@@ -794,7 +825,7 @@ for name in other_inputs cards_of_ones_own no_verb_is_wrong_usage wrong_usage wr
     missing_file_is_3 broken_files_are_3_with_a_place \
     check_is_a_gate check_says_when_it_may_not_fit tables_show_three_words the_job_in_words version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
     explain_says_what_would_change explain_tells_where_time_goes compute_beside_what_is_counted hosts_differ collocate_tells_of_two \
-    collocate_names_the_place evaluate_has_targets evaluate_pictures_of_targets fit_finds_the_largest_batch gpus_are_listed timeline_is_written \
+    collocate_names_the_place evaluate_has_targets evaluate_pictures_of_targets fit_finds_the_largest_batch explain_finds_what_makes_it_fit fit_finds_what_a_question_mark_asks_for gpus_are_listed timeline_is_written \
     timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place evaluate_wrong_usage \
     estimators_are_listed evaluate_compares evaluate_tells_what_is_left_out train_writes_what_estimate_reads \
     train_draws_a_curve train_wrong_usage broken_pipe_is_quiet \

@@ -567,9 +567,9 @@ pl_status pl_fit_gpu(const pl_gpu **out, const pl_model *model, const pl_job *jo
 
 /* A change of a job, or several together, with which it fits. */
 typedef struct pl_remedy {
-    const struct pl_job *job; /* as given, changed */
-    int64_t peak_bytes, low_bytes, high_bytes;
-    bool fits;
+    const struct pl_job *job;                                             /* as given, changed */
+    int64_t peak_bytes, low_bytes, high_bytes, upper_bytes, usable_bytes; /* as of a report */
+    pl_verdict verdict;
     pl_figure step_ms;
     /* Time per sample and token, over that of the job as given; NAN: not known. Of several ranks it
      * leaves out what they send each other: communicates. */
@@ -586,8 +586,8 @@ const char *pl_remedy_value(const pl_remedy *remedy, size_t index);
 typedef struct pl_remedies {
     bool fits;    /* the job as given fits: nothing was looked for */
     size_t count; /* pl_remedies_at */
-    /* Where none makes it fit: the change of all tried whose high_bytes are the least above what its
-     * card has; else NULL. */
+    /* Where none makes it fit: of all that was tried, the change that misses by the least bytes;
+     * else NULL. */
     const pl_remedy *nearest;
     int64_t tried; /* simulations made */
     bool complete; /* false: `most` of them were not enough to try all */

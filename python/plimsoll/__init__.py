@@ -14,6 +14,7 @@ PyTorch only where a module is given.
 """
 from ._api import Batch, Estimator, Fit, estimate, estimators, fits, gpus, load, max_batch, optimizers
 from ._collocate import Pair, collocate
+from ._decide import Found, Remedies, Remedy, max_seq, min_gpus, remedies, smallest_gpu
 from ._errors import Error, InputError, LimitError, MissingError, UsageError
 from ._library import library_path
 from ._model import Model, Symbol
@@ -22,7 +23,7 @@ from ._report import Alive, Figure, Gpu, Moment, Report, Time
 __version__ = "0.2.0"
 
 __all__ = [
-    "Alive", "Batch", "Error", "Estimator", "Figure", "Fit", "Gpu", "InputError", "LimitError", "MissingError", "Model", "Moment", "Pair",
-    "Report", "Symbol", "Time", "UsageError", "collocate", "estimate", "estimators", "fits", "gpus", "library_path", "load",
-    "max_batch", "optimizers",
+    "Alive", "Batch", "Error", "Estimator", "Figure", "Fit", "Found", "Gpu", "InputError", "LimitError", "MissingError", "Model", "Moment", "Pair",
+    "Remedies", "Remedy", "Report", "Symbol", "Time", "UsageError", "collocate", "estimate", "estimators", "fits", "gpus", "library_path", "load",
+    "max_batch", "max_seq", "min_gpus", "optimizers", "remedies", "smallest_gpu",
 ]

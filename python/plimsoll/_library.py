@@ -131,7 +131,19 @@ class ReportStruct(ctypes.Structure):
 
 class FitStruct(ctypes.Structure):
     c_name = "pl_fit"
-    _fields_ = [("size", c_size_t), ("batch", c_int64), ("high_at", c_int64), ("high_above", c_int64), ("tried", c_int64)]
+    _fields_ = [("size", c_size_t), ("batch", c_int64), ("high_at", c_int64), ("high_above", c_int64), ("tried", c_int64), ("found", c_int64)]
+
+
+class RemedyStruct(ctypes.Structure):
+    c_name = "pl_remedy"
+    _fields_ = [("job", POINTER(Job)), ("peak_bytes", c_int64), ("low_bytes", c_int64), ("high_bytes", c_int64), ("upper_bytes", c_int64),
+                ("usable_bytes", c_int64), ("verdict", c_int), ("step_ms", FigureStruct), ("time_ratio", c_double),
+                ("communicates", c_bool), ("weight", c_int)]
+
+
+class RemediesStruct(ctypes.Structure):
+    c_name = "pl_remedies"
+    _fields_ = [("fits", c_bool), ("count", c_size_t), ("nearest", POINTER(RemedyStruct)), ("tried", c_int64), ("complete", c_bool)]
 
 
 class DemandStruct(ctypes.Structure):
@@ -150,7 +162,7 @@ class PairStruct(ctypes.Structure):
 
 
 STRUCTS = (ErrorStruct, Limits, ModelSettings, Symbol, ModelInfo, Job, EstimatorInfo, GpuStruct, MomentStruct, AliveStruct,
-           FigureStruct, TimeStruct, ReportStruct, FitStruct, DemandStruct, PairStruct)
+           FigureStruct, TimeStruct, ReportStruct, FitStruct, RemedyStruct, RemediesStruct, DemandStruct, PairStruct)
 
 # name: (result, arguments)
 _MODEL, _REPORT, _ERR = c_void_p, POINTER(ReportStruct), POINTER(ErrorStruct)
@@ -198,6 +210,13 @@ FUNCTIONS = {
     "pl_report_alive": (POINTER(AliveStruct), [_REPORT, c_size_t]),
     "pl_report_column": (c_bool, [_REPORT, c_int, POINTER(c_int64), c_size_t]),
     "pl_fit_batch": (c_int, [POINTER(FitStruct), _MODEL, POINTER(Job), c_int64, _ERR]),
+    "pl_fit_find": (c_int, [POINTER(FitStruct), _MODEL, POINTER(Job), c_int, c_int64, _ERR]),
+    "pl_fit_gpu": (c_int, [POINTER(POINTER(GpuStruct)), _MODEL, POINTER(Job), _ERR]),
+    "pl_remedies_find": (c_int, [POINTER(POINTER(RemediesStruct)), _MODEL, POINTER(Job), c_void_p, _ERR]),
+    "pl_remedies_at": (POINTER(RemedyStruct), [POINTER(RemediesStruct), c_size_t]),
+    "pl_remedies_close": (None, [POINTER(POINTER(RemediesStruct))]),
+    "pl_remedy_member": (c_char_p, [POINTER(RemedyStruct), c_size_t]),
+    "pl_remedy_value": (c_char_p, [POINTER(RemedyStruct), c_size_t]),
     "pl_sharing_name": (c_char_p, [c_int]),
     "pl_verdict_name": (c_char_p, [c_int]),
     "pl_demand_open": (c_int, [POINTER(DemandStruct), c_char_p, _ERR]),

@@ -18,9 +18,10 @@ typedef struct point {
     uint8_t levels[PL_AXES];
     bool known; /* false: the model does not take it */
     bool fits, communicates;
+    pl_verdict verdict;
     int weight;
-    int64_t peak, low, high;
-    int64_t excess; /* of high over what its card has */
+    int64_t peak, low, high, upper, usable; /* bytes */
+    int64_t excess;                         /* of upper over usable */
     pl_figure step_ms;
     double per_token; /* ms for a sample, or a token where there are sequences */
 } point;
@@ -67,16 +68,19 @@ static pl_job job_at(const search *s, const uint8_t *levels) {
 }
 
 static void note(point *p, const pl_job *job, const pl_report *report) {
-    int64_t high = report->high_bytes >= 0 ? report->high_bytes : report->peak_bytes;
+    int64_t upper = report->upper_bytes >= 0 ? report->upper_bytes : report->peak_bytes;
     double samples = report->batch > 0 ? (double)report->batch : 1,
            tokens = report->seq > 0 ? (double)report->seq : 1;
     p->known = true;
-    p->fits = report->fits;
+    p->verdict = report->verdict;
+    p->fits = report->verdict == PL_FITS;
     p->communicates = job->parallel != PL_ALONE && job->world > 1;
     p->peak = report->peak_bytes;
     p->low = report->low_bytes;
     p->high = report->high_bytes;
-    p->excess = high - pl_gpu_usable(report->gpu);
+    p->upper = report->upper_bytes;
+    p->usable = report->usable_bytes;
+    p->excess = upper - report->usable_bytes;
     p->step_ms = report->step_ms;
     p->per_token = report->step_ms.value / (samples * tokens * job->accumulate);
 }
@@ -218,9 +222,9 @@ static int by_weight(const void *x, const void *y) {
     double p = a->remedy.time_ratio, q = b->remedy.time_ratio;
     if (p < q || p > q) return p < q ? -1 : 1;
     if (isnan(p) != isnan(q)) return isnan(q) ? -1 : 1;
-    return a->remedy.high_bytes < b->remedy.high_bytes   ? -1
-           : a->remedy.high_bytes > b->remedy.high_bytes ? 1
-                                                         : 0;
+    return a->remedy.upper_bytes < b->remedy.upper_bytes   ? -1
+           : a->remedy.upper_bytes > b->remedy.upper_bytes ? 1
+                                                           : 0;
 }
 
 static const char *copy(pl_arena *arena, const char *text, bool *failed) {
@@ -252,7 +256,9 @@ static bool fill(remedy *r, const search *s, const point *p, const pl_limits *li
     r->remedy = (pl_remedy){.peak_bytes = p->peak,
                             .low_bytes = p->low,
                             .high_bytes = p->high,
-                            .fits = p->fits,
+                            .upper_bytes = p->upper,
+                            .usable_bytes = p->usable,
+                            .verdict = p->verdict,
                             .step_ms = p->step_ms,
                             .time_ratio = base > 0 ? p->per_token / base : NAN,
                             .communicates = p->communicates,
