@@ -561,8 +561,8 @@ typedef enum pl_fit_what {
  */
 pl_status pl_fit_find(pl_fit *out, const pl_model *model, const pl_job *job, pl_fit_what what,
                       int64_t most, pl_error *err);
-/* The card of the catalogue with the least memory that the job fits, all smaller ones simulated too;
- * *out is NULL where it fits none. */
+/* The card, of the job's own and the library's, with the least memory that the job fits, all smaller
+ * ones simulated too; instances of MIG are left out. *out is NULL where it fits none. */
 pl_status pl_fit_gpu(const pl_gpu **out, const pl_model *model, const pl_job *job, pl_error *err);
 
 /* A change of a job, or several together, with which it fits. */

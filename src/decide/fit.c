@@ -151,13 +151,14 @@ pl_status pl_fit_batch(pl_fit *out, const pl_model *model, const pl_job *given, 
 }
 
 /* The card next in size: the least of those that come after `last`, by memory and then by place. */
-static size_t next_card(size_t last, bool first) {
+static size_t next_card(const pl_job *job, size_t last, bool first) {
     size_t best = SIZE_MAX;
-    const pl_gpu *before = first ? NULL : pl_gpu_at(last), *gpu;
-    for (size_t i = 0; (gpu = pl_gpu_at(i)); i++) {
+    const pl_gpu *before = first ? NULL : pl_card_at(job, last), *gpu;
+    for (size_t i = 0; (gpu = pl_card_at(job, i)); i++) {
         bool after = !before || gpu->capacity_bytes > before->capacity_bytes ||
                      (gpu->capacity_bytes == before->capacity_bytes && i > last);
-        if (after && (best == SIZE_MAX || gpu->capacity_bytes < pl_gpu_at(best)->capacity_bytes))
+        if (after && !gpu->part_of &&
+            (best == SIZE_MAX || gpu->capacity_bytes < pl_card_at(job, best)->capacity_bytes))
             best = i;
     }
     return best;
@@ -172,15 +173,16 @@ pl_status pl_fit_gpu(const pl_gpu **out, const pl_model *model, const pl_job *gi
     pl_status status = pl_job_read(&job, given, err);
     if (status != PL_OK) return status;
     pl_search_begin(&job, &limits, model);
-    for (size_t card = next_card(0, true); card != SIZE_MAX; card = next_card(card, false)) {
+    for (size_t card = next_card(&job, 0, true); card != SIZE_MAX;
+         card = next_card(&job, card, false)) {
         pl_report *report = NULL;
-        job.gpu = pl_gpu_at(card)->name;
+        job.gpu = pl_card_at(&job, card)->name;
         status = pl_estimate(&report, model, &job, err);
         bool fits = status == PL_OK && report->fits;
         pl_report_close(&report);
         if (status != PL_OK) return status;
         if (!fits) continue;
-        *out = pl_gpu_at(card);
+        *out = pl_card_at(&job, card);
         return PL_OK;
     }
     return PL_OK;

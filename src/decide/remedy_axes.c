@@ -9,6 +9,7 @@
 #include "decide/remedy.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -125,15 +126,35 @@ static int by_capacity(const void *x, const void *y) {
     return strcmp((*a)->name, (*b)->name);
 }
 
-static bool list_cards(pl_axis *axis, const pl_gpu *own, pl_arena *arena) {
+/* A card that one would choose: no instance of another, and none soldered into a laptop. */
+static bool is_whole(const pl_gpu *gpu) {
+    return !gpu->part_of && !strstr(gpu->name, "laptop");
+}
+
+static bool is_better(const pl_gpu *a, const pl_gpu *b) {
+    if (a->calibrated != b->calibrated) return a->calibrated;
+    return a->fp16_tflops > b->fp16_tflops || (a->fp16_tflops >= 0 && isnan(b->fp16_tflops));
+}
+
+/* One for each size, which is less than a twentieth more than the least of it: the one measured, else
+ * the fastest. */
+static bool list_cards(pl_axis *axis, const pl_job *job, const pl_gpu *own, pl_arena *arena) {
     size_t count = 0, larger = 0;
-    while (pl_gpu_at(count)) count++;
+    while (pl_card_at(job, count)) count++;
     const pl_gpu **cards = pl_arena_array(arena, count + 1, sizeof *cards);
     if (!cards) return false;
     for (size_t i = 0; i < count; i++)
-        if (pl_gpu_at(i)->capacity_bytes > own->capacity_bytes) cards[larger++] = pl_gpu_at(i);
+        if (pl_card_at(job, i)->capacity_bytes > own->capacity_bytes &&
+            is_whole(pl_card_at(job, i)))
+            cards[larger++] = pl_card_at(job, i);
     qsort(cards, larger, sizeof *cards, by_capacity);
-    for (size_t i = 0; i < larger; i++) add(axis, WEIGHT_GPU, 0, cards[i]->name);
+    for (size_t i = 0; i < larger;) {
+        const pl_gpu *best = cards[i];
+        int64_t end = best->capacity_bytes + best->capacity_bytes / 20;
+        for (; i < larger && cards[i]->capacity_bytes < end; i++)
+            if (is_better(cards[i], best)) best = cards[i];
+        add(axis, WEIGHT_GPU, 0, best->name);
+    }
     return true;
 }
 
@@ -141,7 +162,7 @@ bool pl_axes_list(pl_axis axes[PL_AXES], const pl_model *model, const pl_job *jo
                   const pl_report *report, pl_arena *arena) {
     const pl_symbol *batch = pl_open_symbol(model, "batch"), *seq = pl_open_symbol(model, "seq");
     memset(axes, 0, PL_AXES * sizeof *axes);
-    if (!list_cards(&axes[PL_AXIS_GPU], report->gpu, arena)) return false;
+    if (!list_cards(&axes[PL_AXIS_GPU], job, report->gpu, arena)) return false;
     if (pl_model_describe(model)->recorded) return true; /* a trace is of one job */
     if (batch && report->batch > 1)
         list_batches(&axes[PL_AXIS_BATCH], job, report->batch, batch->least > 1 ? batch->least : 1);

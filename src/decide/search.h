@@ -17,6 +17,13 @@ static inline const pl_symbol *pl_open_symbol(const pl_model *model, const char 
     return NULL;
 }
 
+/* The cards that a job may name: its own, then the library's; NULL past the end. */
+static inline const pl_gpu *pl_card_at(const pl_job *job, size_t index) {
+    size_t own = 0;
+    while (job->catalogue && pl_catalogue_at(job->catalogue, own)) own++;
+    return index < own ? pl_catalogue_at(job->catalogue, index) : pl_gpu_at(index - own);
+}
+
 /* One request of many simulations: its limits hold for all of it, so that they share one deadline,
  * which begins now. *limits outlives the job. Nothing but figures is asked for. */
 static inline void pl_search_begin(pl_job *job, pl_limits *limits, const pl_model *model) {
