@@ -368,6 +368,52 @@ static void four_bits_are_reported(void) {
     pl_model_close(&model);
 }
 
+/* Experts that are packed in one tensor per layer: neither in 4 bits nor adapted, and where PEFT would
+ * adapt them, refused. As PEFT 0.21.2 and transformers 5.17 do it (2026-11-16). */
+static void packed_experts_are_reported(void) {
+    static const struct {
+        const char *config, *train, *part; /* of a warning; of the error, where it is refused */
+        bool refused;
+    } jobs[] = {
+        {"mixtral", "lora-r4", "the experts, 86 % of the parameters, get no adapters", false},
+        {"mixtral", "lora-r4:q_proj,v_proj", "get no adapters", false},
+        {"mixtral", "qlora-r4", "the experts, 86 % of the parameters, are not in 4 bits", false},
+        {"mixtral", "all", NULL, false},
+        {"mixtral", "lora-r4:all-linear", "reaches the experts", true},
+        {"mixtral", "lora-r4:q_proj,w1,w3", "reaches the experts", true},
+        {"mixtral", "qlora-r4:all-linear", "reaches the experts", true},
+        {"qwen3_moe", "lora-r4:gate_proj,up_proj", "reaches the experts", true},
+        {"qwen3_moe", "lora-r4:mlp.down_proj", "reaches the experts", true},
+        {"qwen3_moe", "lora-r4:o_proj", "get no adapters", false},
+        {"qwen2_moe", "lora-r4:all-linear", "get no adapters", false},
+        {"qwen2_moe", "lora-r4:gate_proj", "get no adapters", false},
+        {"llama", "qlora-r4:all-linear", NULL, false},
+    };
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "tests/data/configs/%s.json", jobs[i].config);
+        pl_model *model = NULL;
+        pl_report *r = NULL;
+        pl_error err = PL_SIZED(pl_error);
+        pl_job job;
+        pl_job_default(&job);
+        job.batch = 1;
+        job.seq = 16;
+        job.train = jobs[i].train;
+        CHECK_INT(pl_model_open(&model, path, NULL, &err), PL_OK);
+        CHECK_INT(pl_estimate(&r, model, &job, &err), jobs[i].refused ? PL_USAGE : PL_OK);
+        if (jobs[i].refused && !strstr(err.message, jobs[i].part))
+            CHECK_STR(err.message, jobs[i].part);
+        int seen = 0;
+        for (size_t k = 0; r && k < r->warning_count; k++)
+            seen += jobs[i].part ? strstr(r->warnings[k], jobs[i].part) != NULL
+                                 : strstr(r->warnings[k], "the experts, ") != NULL;
+        CHECK_INT(seen, jobs[i].part && !jobs[i].refused ? 1 : 0);
+        pl_report_close(&r);
+        pl_model_close(&model);
+    }
+}
+
 /* Adapters are float32 whatever the model is, so that half a model does not halve them. */
 static void adapters_keep_their_type(void) {
     pl_model *model = open_model("gpt2-tiny.pt2");
@@ -579,6 +625,7 @@ int main(int argc, char **argv) {
     RUN(weights_are_packed_but_the_output_layers);
     RUN(what_is_frozen_has_no_gradient_and_no_state);
     RUN(four_bits_are_reported);
+    RUN(packed_experts_are_reported);
     RUN(adapters_keep_their_type);
     RUN(adapters_are_as_exported);
     RUN(jobs_come_out_as_measured);

@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/number.h"
 #include "device/catalogue.h"
 #include "estimate/estimator.h"
 #include "estimate/job.h"
 #include "estimate/weights.h"
+#include "graph/finetune.h"
 
 /* ---- names ---- */
 
@@ -93,6 +95,35 @@ static const pl_gpu *card_of(pl_report *report, const pl_job *job) {
     return card && pl_card_read(card, job->gpu, job->catalogue, NULL) == PL_OK ? &card->gpu : NULL;
 }
 
+/* Of adapters beside experts that are kept in one tensor: what is not done to those. */
+static void warn_of_experts(pl_report *report, const pl_graph *g, const pl_job *job) {
+    pl_finetune how;
+    if (!job->train || !g || pl_finetune_parse(&how, job->train, NULL) != PL_OK) return;
+    int64_t experts = pl_packed_experts(g), all = 0;
+    for (int32_t i = 0; i < g->tensor_count; i++)
+        if (g->tensors[i].role == PL_ROLE_PARAMETER && g->tensors[i].tied < 0)
+            all += pl_tensor_elements(&g->tensors[i]) * (pl_is_packed(&g->tensors[i]) ? 2 : 1);
+    double share = all > 0 ? 100.0 * (double)experts / (double)all : 0;
+    char text[400];
+    if (experts && how.kind == PL_FINETUNE_QLORA)
+        snprintf(
+            text, sizeof text,
+            "the experts, %s %% of the parameters, are not in 4 bits: transformers 5 keeps them "
+            "packed in one tensor per layer, which bitsandbytes leaves as it is; with transformers "
+            "4 they were linear layers, and in 4 bits",
+            PL_REAL(".0f", share));
+    else if (experts && how.kind == PL_FINETUNE_LORA)
+        snprintf(
+            text, sizeof text,
+            "the experts, %s %% of the parameters, get no adapters: they are packed in one tensor "
+            "per layer, which target_modules do not reach (PEFT's target_parameters would, and is "
+            "not simulated)",
+            PL_REAL(".0f", share));
+    else
+        return;
+    pl_report_warn(report, text);
+}
+
 /* The estimator's answer to a checked job, into a new report. */
 static pl_status answer(pl_report *report, const pl_model *model, const pl_job *job,
                         const pl_estimator *estimator, const pl_gpu *gpu, const pl_weights *weights,
@@ -107,6 +138,7 @@ static pl_status answer(pl_report *report, const pl_model *model, const pl_job *
     if (estimator->prepare)
         status = estimator->prepare(&subject, weights, batch, seq, pl_report_arena(report), err);
     if (status == PL_OK) status = estimator->estimate(report, &subject, weights, err);
+    if (status == PL_OK) warn_of_experts(report, g, job);
     report->trainable = job->train ? trainable(g) : model->info.trainable;
     if (owned) pl_graph_close(&g);
     report->batch = batch;

@@ -47,6 +47,17 @@ pl_status pl_finetune_parse(pl_finetune *out, const char *text, pl_error *err) {
                    text);
 }
 
+int64_t pl_packed_experts(const pl_graph *graph) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < graph->tensor_count; i++) {
+        const pl_tensor *t = &graph->tensors[i];
+        if (t->role == PL_ROLE_PARAMETER && t->dims == 3 && t->tied < 0 && t->path &&
+            pl_dtype_is_float(t->dtype) && strstr(t->path, "experts."))
+            sum += pl_tensor_elements(t);
+    }
+    return sum;
+}
+
 /* ---- all, head ---- */
 
 /* Whether a parameter is a module's own: "fc.weight" is fc's. */

@@ -36,6 +36,10 @@ bool pl_finetune_hooks(const pl_graph *graph);
  * not; the message lists those it has. After a failure the graph is as it was. */
 pl_status pl_graph_finetune(pl_graph *graph, const pl_finetune *how, pl_error *err);
 
+/* Elements of the experts that are kept in one parameter of three dimensions per layer, as transformers
+ * 5 has them: no nn.Linear, so that neither bitsandbytes packs nor target_modules reach them. 0: none. */
+int64_t pl_packed_experts(const pl_graph *graph);
+
 /* The type of a weight of bitsandbytes' Linear4bit [out * in / 2, 1]: the only parameters of bytes.
  */
 static inline bool pl_is_packed(const pl_tensor *tensor) {

@@ -249,6 +249,73 @@ static void list_layers(const pl_linear_layers *c, char *out, size_t size) {
     }
 }
 
+/* Of model types whose experts PEFT 0.21 adapts as parameters (utils/transformers_weight_conversion.py):
+ * what their names were while they were linear layers. */
+static const struct {
+    const char *type, *names;
+} expert_names[] = {
+    {"mixtral", "w1,w2,w3,gate"},
+    {"minimax", "w1,w2,w3,gate"},
+    {"afmoe", "gate_proj,up_proj,down_proj,gate"},
+    {"deepseek_v2", "gate_proj,up_proj,down_proj,gate"},
+    {"deepseek_v3", "gate_proj,up_proj,down_proj,gate"},
+    {"dots1", "gate_proj,up_proj,down_proj,gate"},
+    {"ernie4_5_moe", "gate_proj,up_proj,down_proj,gate"},
+    {"flex_olmo", "gate_proj,up_proj,down_proj,gate"},
+    {"glm4_moe", "gate_proj,up_proj,down_proj,gate"},
+    {"hunyuan_v1_moe", "gate_proj,up_proj,down_proj,gate"},
+    {"olmoe", "gate_proj,up_proj,down_proj,gate"},
+    {"qwen3_moe", "gate_proj,up_proj,down_proj,gate"},
+    {"qwen3_next", "gate_proj,up_proj,down_proj,gate"},
+};
+
+/* Whether one of `modules`, names with commas, is one of `names`; all-linear is all of them. */
+static bool names_one_of(const char *modules, const char *names) {
+    if (strcmp(modules, "all-linear") == 0) return true;
+    for (const char *name = modules; *name;) {
+        size_t length = strcspn(name, ","), last = length;
+        while (last > 0 && name[last - 1] != '.') last--;
+        for (const char *at = names; at; at = strchr(at, ',')) {
+            if (*at == ',') at++;
+            if (strcspn(at, ",") == length - last && !memcmp(at, name + last, length - last))
+                return true;
+        }
+        name += length;
+        if (*name) name++;
+    }
+    return false;
+}
+
+/* Packed experts that the names reach are adapted by computing each layer's changed weights, which
+ * live until its backward: not a few adapters more, but the experts once more. Not simulated. */
+static pl_status check_experts(const pl_linear_layers *c, const char *modules, pl_error *err) {
+    int64_t experts = modules ? pl_packed_experts(c->graph) : 0;
+    for (size_t i = 0; experts && i < sizeof expert_names / sizeof *expert_names; i++) {
+        char type[64];
+        snprintf(type, sizeof type, "transformers.models.%s.", expert_names[i].type);
+        bool is = false;
+        for (int32_t m = 0; m < c->graph->module_count && !is; m++)
+            is = strncmp(c->graph->modules[m].type, type, strlen(type)) == 0;
+        if (is && names_one_of(modules, expert_names[i].names))
+            return pl_fail(
+                err, PL_USAGE, "train", -1,
+                "\"%.100s\" reaches the experts, which this model keeps packed, %lld "
+                "parameters in all: PEFT 0.21 adapts them by target_parameters and computes "
+                "each layer's changed weights, which is not simulated; name the layers "
+                "without them, such as q_proj,k_proj,v_proj,o_proj",
+                modules, (long long)experts);
+    }
+    return PL_OK;
+}
+
+/* Not the product of a module of another class, such as a mixture's router. */
+static bool is_linear_module(const pl_graph *g, const pl_linear_layer *l) {
+    const pl_module *m = module_of(g, l->node);
+    size_t type = m ? strlen(m->type) : 0;
+    if (!m || strlen(m->path) != l->length || memcmp(m->path, l->path, l->length) != 0) return true;
+    return ends_with(m->type, type, "Linear") || ends_with(m->type, type, "Conv1D");
+}
+
 /* Names of output layers, which "all-linear" leaves out (get_output_embeddings, and the heads of
  * classifiers). */
 static const char *const heads[] = {
@@ -260,8 +327,11 @@ pl_status pl_linear_adapt(pl_linear_layers *c, const char *modules, pl_error *er
     const char *asked = modules, *missing = NULL;
     if (c->count == 0)
         return pl_fail(err, PL_USAGE, "train", -1, "the graph has no linear layers to adapt");
+    pl_status status = check_experts(c, modules, err);
+    if (status != PL_OK) return status;
     if (modules && strcmp(modules, "all-linear") == 0) {
-        for (int32_t i = 0; i < c->count; i++) c->of[i].adapted = true;
+        for (int32_t i = 0; i < c->count; i++)
+            c->of[i].adapted = is_linear_module(c->graph, &c->of[i]);
         pl_linear_layer *last = &c->of[c->count - 1];
         for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
             if (matches(last, heads[k], strlen(heads[k]))) last->adapted = c->count == 1;
