@@ -28,6 +28,7 @@ if [ -n "$sanitized" ]; then
     echo "SKIP python with PyTorch: on the ordinary build alone"
 elif "$python" -c 'import torch' 2>/dev/null; then
     run_tests test_torch test_values test_script test_saving test_idioms
+    run_tests test_family test_callbacks
 else
     if [ "${CI:-}" = true ]; then
         echo "not ok python with PyTorch: $python has none, and CI=true wants it"

@@ -127,6 +127,8 @@ static inline void pl_model_settings_default(pl_model_settings *settings) {
 /* Names of the rows of a table, from 0; NULL past the end. */
 const char *pl_task_name(size_t index);
 const char *pl_attention_name(size_t index);
+/* A model_type of config.json whose family is known: built as transformers builds it. */
+const char *pl_model_type_name(size_t index);
 
 /* Reads any of the formats of docs/formats.md, recognised by content: a .pt2 archive or a bare
  * model.json of torch.export, a Hugging Face config.json, ONNX, a layer spec, a captured trace, a

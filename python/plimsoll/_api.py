@@ -1,10 +1,11 @@
 """estimate, fits, max_batch: what the package is asked, and how a model finds its way to the library."""
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar, Union, cast
 
 from . import _cards, _optimizer, _words
 from ._errors import Error, InputError, MissingError, UsageError
@@ -128,6 +129,42 @@ def _check_reading(reading: Dict[str, Any]) -> None:
             raise UsageError("no such setting; there are %s" % ", ".join([*DEFAULTS, "targets", "via", *READING]), key)
 
 
+# ---- a family that the library does not know ----
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _of_families_too(function: _Function) -> _Function:
+    """The function, for configurations too whose family the library does not know: asked of the model that transformers builds
+    of them (_family). Where that cannot be done, and of anything else, it is asked as it stands."""
+
+    @functools.wraps(function)
+    def asked(model: Any, example_inputs: Any = None, **settings: Any) -> Any:
+        from . import _family
+        module = _is_module(model)
+        config: Any = getattr(model, "config", None) if module else model
+        if example_inputs is None and isinstance(config, (str, os.PathLike)):
+            config = _family.config_of(config)
+        if example_inputs is not None or not _is_config(config) or _family.known(config.model_type):
+            return function(model, example_inputs, **settings)
+        batch, seq = (None if settings.get(name) is None else _whole(settings[name], name) for name in ("batch", "seq"))
+        try:
+            built = _family.inputs_of(model, batch, seq) if module else _family.build(config, batch, seq, settings)
+            answer = function(built.module, built.inputs, **{k: v for k, v in settings.items() if k not in ("task", "attention")})
+            answer.warnings[:0] = built.said
+            return answer
+        except (_family.Unable, InputError, ImportError) as problem:
+            why = str(problem)
+        try:
+            answer = function(model, **settings)
+        except InputError as problem:
+            raise InputError("%s; and %s" % (problem.message, why), problem.where, problem.position) from None
+        answer.warnings.insert(0, "not built by transformers: " + why)
+        return answer
+
+    return cast(_Function, asked)
+
+
 # ---- the ways to capture a module ----
 
 def _plain(model: Any, said: List[str]) -> Any:
@@ -237,6 +274,7 @@ def _load_module(model: Any, example_inputs: Any, asked: Dict[str, Any], optimiz
     return made
 
 
+@_of_families_too
 def load(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", precision: Any = None,
          loss: Union[str, Callable[..., Any]] = "auto", targets: Any = None, batch: Optional[int] = None,
          seq: Optional[int] = None, checkpoint: bool = False, accumulate: int = 1, channels_last: bool = False,
@@ -266,7 +304,7 @@ def load(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", pr
                      % type(model).__name__, "model")
 
 
-_read = load  # estimate() has a setting of that name
+_read: Callable[..., Model] = getattr(load, "__wrapped__")  # estimate() has a setting of that name
 
 
 def _ask(loaded: Model, asked: Dict[str, Any]) -> Report:
@@ -279,6 +317,7 @@ def _ask(loaded: Model, asked: Dict[str, Any]) -> Report:
     return loaded.estimate(**{k: v for k, v in settings.items() if k not in loaded._traced})
 
 
+@_of_families_too
 def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw", precision: Any = None,
              gpu: str = "h200", batch: Optional[int] = None, seq: Optional[int] = None,
              loss: Union[str, Callable[..., Any]] = "auto", checkpoint: bool = False, accumulate: int = 1,
@@ -441,6 +480,7 @@ def _search(ask: Callable[[int], Report], first: int, most: int) -> Batch:
     return Batch(good, high(good) if at else None, high(good + 1) if above else None, len(seen), most, shown)
 
 
+@_of_families_too
 def max_batch(model: Any, example_inputs: Any = None, *, gpu: str = "h200", most: int = MOST, via: str = "auto",
               targets: Any = None, **settings: Any) -> Batch:
     """The largest batch that fits the card, up to `most`; other arguments as in estimate().
@@ -467,7 +507,7 @@ def max_batch(model: Any, example_inputs: Any = None, *, gpu: str = "h200", most
         if callable(passed["loss"]):
             passed["loss"] = "own"
     else:
-        loaded = load(model, **reading)
+        loaded = _read(model, **reading)
     if loaded.has_open_batch:
         batch, high, above, tried = loaded.largest(most, **passed)
         least = min(s.least for s in loaded.symbols if s.role == "batch")

@@ -174,6 +174,7 @@ FUNCTIONS = {
     "pl_model_open_memory": (c_int, [POINTER(_MODEL), c_char_p, c_size_t, c_char_p, POINTER(ModelSettings), _ERR]),
     "pl_model_close": (None, [POINTER(_MODEL)]),
     "pl_model_describe": (POINTER(ModelInfo), [_MODEL]),
+    "pl_model_type_name": (c_char_p, [c_size_t]),
     "pl_model_symbol": (POINTER(Symbol), [_MODEL, c_size_t]),
     "pl_job_default_sized": (None, [POINTER(Job), c_size_t]),
     "pl_optimizer_name": (c_char_p, [c_size_t]),

@@ -9,6 +9,7 @@ import ctypes
 import json
 import math
 import os
+import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _draw, _seen, _words
@@ -113,7 +114,7 @@ class _Owned:
         self.pointer = pointer
 
     def __del__(self) -> None:
-        if self.pointer:
+        if self.pointer and not sys.is_finalizing():  # at the end, modules are gone already
             library().pl_report_close(ctypes.byref(self.pointer))
 
 

@@ -45,6 +45,13 @@ static const pl_hf_family *find_family(const char *model_type) {
     return NULL;
 }
 
+const char *pl_model_type_name(size_t index) {
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (const pl_hf_family *f = families[i]; f->model_type; f++)
+            if (index-- == 0) return f->model_type;
+    return NULL;
+}
+
 /* ---- tasks ---- */
 
 static const struct {
