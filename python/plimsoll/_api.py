@@ -117,6 +117,7 @@ def _check(asked: Dict[str, Any]) -> Gpu:
         if not isinstance(passed[name], str):
             raise UsageError("a string, not %s" % _shown(passed[name]), name)
     _Job({k: v for k, v in passed.items() if k != "optimizer"})
+    _Job({k: passed.get(k) for k in ("host_speed", "copy_gbps", "risk", "accumulate")}).check()
     if passed["estimator"].lower() not in ("sim", "hybrid") and passed["estimator"].lower() not in {e.name for e in estimators()}:
         raise UsageError("%s is none of %s" % (_shown(passed["estimator"]), ", ".join(e.name for e in estimators())), "estimator")
     return _cards.card_of(passed["gpu"], passed.get("gpus"))

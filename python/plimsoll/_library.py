@@ -177,6 +177,7 @@ FUNCTIONS = {
     "pl_model_type_name": (c_char_p, [c_size_t]),
     "pl_model_symbol": (POINTER(Symbol), [_MODEL, c_size_t]),
     "pl_job_default_sized": (None, [POINTER(Job), c_size_t]),
+    "pl_job_check": (c_int, [POINTER(Job), _ERR]),
     "pl_optimizer_name": (c_char_p, [c_size_t]),
     "pl_precision_name": (c_char_p, [c_size_t]),
     "pl_precision_read": (c_int, [POINTER(c_int), c_char_p, _ERR]),

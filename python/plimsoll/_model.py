@@ -150,6 +150,12 @@ class _Job:
         if parallel is not None and not lib.pl_parallel_parse(_text(parallel, "parallel"), ctypes.byref(self.job)):
             raise UsageError("%s is neither ddp:N nor fsdp2:N[:STAGE[:mp]]" % _shown(parallel), "parallel")
 
+    def check(self) -> None:
+        """What the library refuses of any model."""
+        err = ErrorStruct()
+        if library().pl_job_check(ctypes.byref(self.job), ctypes.byref(err)):
+            raise fail(err)
+
     def _parse(self, name: str, settings: Dict[str, Any], parse: Any, names: Any) -> None:
         value = settings.get(name)
         if value is None:

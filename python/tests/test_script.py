@@ -69,7 +69,7 @@ class Scripts(unittest.TestCase):
         self.assertIn("PyTorch", done.stderr)
 
     def test_usage(self):
-        for args in ((), ("--no-such", "train.py"), ("--timeline", "t.png", "train.py"), ("--steps", "0", "train.py")):
+        for args in ((), ("--no-such", "train.py"), ("--timeline", "t.png", "train.py"), ("--steps", "0", "train.py"), ("--risk", "70", "train.py")):
             done = subprocess.run([sys.executable, "-m", "plimsoll", *args], capture_output=True, text=True, cwd=self.folder.name)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         done = subprocess.run([sys.executable, "-m", "plimsoll", "nowhere.py"], capture_output=True, text=True)
