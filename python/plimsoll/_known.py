@@ -20,6 +20,7 @@ aten = torch.ops.aten
 
 MOST = 1 << 20  # elements of a tensor
 BUDGET = 1 << 29  # bytes of all
+MISSING: Any = object()
 WORK = 1 << 26  # products of a matrix product
 
 # What these give follows from their arguments other than tensors. Memory that nobody has written to yet counts as
@@ -145,26 +146,26 @@ class Known:
         return value
 
     def compute(self, func: Any, kind: Any, args: Any, kwargs: Any) -> Any:
-        """The operator on real numbers; None where one is missing or it is too much work. In-place operators have then
+        """The operator on real numbers; MISSING where one is missing or it is too much work. In-place operators have then
         written theirs."""
         if not self._all(args) or (kwargs and not self._all(kwargs.values())):
-            return None
+            return MISSING
         if func in PRODUCTS:
             shapes = [a.shape for a in args if isinstance(a, torch.Tensor)]
             if shapes[-2].numel() * (shapes[-1][-1] if shapes[-1] else 1) > WORK:
-                return None
+                return MISSING
         try:
             real_args = [self._swap(a) for a in args]
             real_kwargs = {k: self._swap(v) for k, v in kwargs.items() if k != "pin_memory"}
         except ValueError:
-            return None
+            return MISSING
         if real_kwargs.get("device") is not None:
             real_kwargs["device"] = torch.device("cpu")
         try:
             with torch._C._DisableTorchDispatch():
                 return self._draw(func, real_args, real_kwargs) if kind.random else func(*real_args, **real_kwargs)
         except Exception:  # no kernel for the CPU, or not for this type: unknown
-            return None
+            return MISSING
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> Any:
         """An operator that draws, as the card's generator would: the CPU's own stays where the script has it."""
@@ -196,8 +197,8 @@ class Known:
             device = kwargs.get("device")
             if device is None or device.type != "cuda":
                 return out
-        result = None if _large(out) else self.compute(func, kind, args, kwargs)
-        if result is not None:
+        result = MISSING if _large(out) else self.compute(func, kind, args, kwargs)
+        if result is not MISSING:
             return out if kind.in_place else self._match(out, result)
         if kind.writes:
             self._written(func, args, kwargs, kind)

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import _values
 from ._card import Card
 from ._kernels import KERNELS
-from ._known import MOST, Known
+from ._known import MISSING, MOST, Known
 from ._truths import COMPARISONS, TRUTHS, Bounds, truth
 
 aten = torch.ops.aten
@@ -54,7 +54,7 @@ WITHOUT_INPUTS = ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad", "_
 class _Kind:
     """What is known of an operator, found once."""
 
-    __slots__ = ("name", "attributes", "inputs", "view", "quiet", "arguments", "writes", "in_place", "random", "factory", "sizes")
+    __slots__ = ("name", "attributes", "inputs", "view", "quiet", "arguments", "writes", "in_place", "random", "factory", "sizes", "collective")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -70,6 +70,7 @@ class _Kind:
         written = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
         self.writes = [(i, a.name) for i, a in enumerate(schema.arguments) if written[i]]
         self.in_place = bool(self.writes) and all(r.alias_info is not None and r.alias_info.is_write for r in returns)
+        self.collective = schema.name.startswith(("c10d::", "_c10d_functional"))  # every rank has the numbers that this one has
         self.random = torch.Tag.nondeterministic_seeded in func.tags
         self.factory = not any(holds for _, _, holds in self.arguments)
         # Arguments that are sizes or indices, or lists of them. The bounds of random numbers are neither.
@@ -249,7 +250,7 @@ class Recording(TorchDispatchMode):
                 out = func(*args, **kwargs)
             except (DynamicOutputShapeException, DataDependentOutputException):
                 out = self.dynamic(func, kind, args, kwargs)
-        if not kind.view:
+        if not kind.view and not kind.collective:
             out = self.known.follow(func, kind, args, kwargs, out)
             if kind.writes:
                 out = self.written(kind, args, kwargs, out)
@@ -356,7 +357,7 @@ class Recording(TorchDispatchMode):
             if isinstance(value, int):
                 size *= max(abs(value), 1)
         size *= (kwargs.get("dtype") or torch.get_default_dtype()).itemsize
-        if size <= HOST_FREE or size <= HOST_SHARE * _free_memory():
+        if size <= HOST_FREE or size <= HOST_SHARE * free_memory():
             return True
         self.warn(f"a CPU tensor of {size / 2 ** 30:.1f} GiB was not made, for lack of memory here: its numbers are made up")
         return False
@@ -433,7 +434,7 @@ class Recording(TorchDispatchMode):
     def dynamic(self, func: Any, kind: _Kind, args: Any, kwargs: Any) -> Any:
         """An operator whose result's size depends on numbers: the size that they give, else the largest it can be."""
         real = self.known.compute(func, kind, args, kwargs)
-        if real is not None:
+        if real is not MISSING:
             return self.like(real, args[0].device)
         first = args[0]
         if func is aten.index.Tensor:
@@ -495,7 +496,7 @@ class Recording(TorchDispatchMode):
         return func(tensor, places)
 
 
-def _free_memory() -> int:
+def free_memory() -> int:
     """Bytes of main memory that a process could still take; a little where the system does not say."""
     try:
         with open("/proc/meminfo") as lines:

@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as _module
 
-from . import _compiled, _reads, _values, _words
+from . import _compiled, _loads, _reads, _values, _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
 from ._optimizer import name_of
 from ._inputs import batch_of
@@ -245,6 +245,7 @@ class Recorder:
         _compiled.install(r, gpu.patch)
         stack.callback(_values.install(r.faults, gpu.patch))
         _reads.install(r, gpu.patch)
+        _loads.install(r, gpu.patch)
         stack.callback(_module.register_module_forward_pre_hook(self._before_module).remove)
         stack.callback(_module.register_module_forward_hook(self._after_module, always_call=True).remove)
         stack.callback(_optimizer.register_optimizer_step_pre_hook(self._before_step).remove)

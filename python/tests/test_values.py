@@ -130,6 +130,58 @@ class OnTheCpu(unittest.TestCase):
         self.assertTrue(any("was not made" in w for w in recorder.warnings), recorder.warnings)
 
 
+class Loaded(unittest.TestCase):
+    """Checkpoints: numbers for the CPU are read, weights and what goes to the card are fake."""
+
+    def test_a_checkpoint(self):
+        model = nn.Linear(64, 64)
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(torch.randn(2, 64)).sum().backward()
+        optimizer.step()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c.pt")
+            torch.save(dict(model=model.state_dict(), optimizer=optimizer.state_dict(), order=[torch.tensor([5, 3, 2])], epoch=3, whole=model), path)
+
+            def run(place):
+                def job():
+                    held = torch.load(path, map_location=place, weights_only=False)
+                    twin = nn.Linear(64, 64).to(CARD)
+                    twin.load_state_dict(held["model"])
+                    worker = torch.optim.AdamW(twin.parameters())
+                    worker.load_state_dict(held["optimizer"])
+                    train(held["whole"].to(CARD), torch.randn(2, 64, device=CARD))
+                    twin(torch.randn(2, 64, device=CARD)).sum().backward()
+                    worker.step()
+                    state = next(iter(worker.state.values()))
+                    return (held["order"][0].tolist(), held["epoch"], state["step"].item(), held["model"]["weight"].device.type,
+                            state["exp_avg"].device.type)
+                return job
+
+            for place, device in (("cpu", "cpu"), (None, "cpu"), (CARD, CARD), (torch.device(CARD, 0), CARD), ({"cpu": "cuda:0"}, CARD),
+                                  (lambda storage, location: storage, "cpu"), (lambda storage, location: storage.cuda(0), CARD)):
+                with self.subTest(str(place)):
+                    self.assertEqual(recorded(run(place))[1], ([5, 3, 2], 3, 2.0, device, CARD))
+
+    def test_safetensors(self):
+        try:
+            from safetensors.torch import load_file, save_file
+        except ImportError:
+            self.skipTest("no safetensors")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c.safetensors")
+            save_file(dict(weight=torch.randn(64, 64), bias=torch.zeros(64), sizes=torch.tensor([3, 4])), path)
+
+            def run():
+                held = load_file(path)
+                sizes = held.pop("sizes").tolist()
+                model = nn.Linear(64, 64).to(CARD)
+                model.load_state_dict(held)
+                train(model, torch.randn(2, 64, device=CARD))
+                return sizes, load_file(path, device=CARD)["sizes"].tolist()
+
+            self.assertEqual(recorded(run)[1], ([3, 4], [3, 4]))
+
+
 class OnTheCard(unittest.TestCase):
     def inside(self, function):
         recorder = capture.Recorder(steps=None)
