@@ -93,14 +93,12 @@ static const spelling optimizers[] = {
     {"adamw-bnb-8bit", "adamw-8bit", NULL},
     {"adamw8bit", "adamw-8bit", NULL},
     {"adam8bit", "adam-8bit", NULL},
-    {"adamw-8bit", "adamw-fused", bits},
-    {"adam-8bit", "adam-fused", bits},
-    {"adamw-torch-8bit", "adamw-fused", "its state has 8 bits, as torchao keeps it"},
+    {"adamw-torch-8bit", "adamw-8bit", "its state has 8 bits, as torchao keeps it"},
     {"adamw-torch-4bit", "adamw-fused", "its state has 4 bits, as torchao keeps it"},
     {"paged-adamw", "adamw-fused", paged},
     {"paged-adamw-32bit", "adamw-fused", paged},
-    {"paged-adamw-8bit", "adamw-fused", paged},
-    {"pagedadamw8bit", "adamw-fused", paged},
+    {"paged-adamw-8bit", "adamw-8bit", paged},
+    {"pagedadamw8bit", "adamw-8bit", paged},
     {"paged-lion-32bit", "lion", paged},
     {"paged-lion-8bit", "lion", paged},
     {"paged-ademamix-32bit", "adamw-amsgrad", paged},
@@ -180,9 +178,7 @@ static pl_status read(const char **out, const char *member, const char *noun, co
     plain_name(plain, name);
     const spelling *row = NULL;
     const char *wanted = plain;
-    /* A spelling of one that this version does not have leads to the row that says so. */
-    while (!is_row(rows, wanted) && (row = find(table, count, wanted)) && !row->why)
-        wanted = row->row;
+    if (!is_row(rows, wanted) && (row = find(table, count, wanted)) && !row->why) wanted = row->row;
     const char *found;
     for (size_t i = 0; (found = rows(i)); i++)
         if (strcmp(found, wanted) == 0) {
