@@ -38,7 +38,8 @@ _engine_ready = False
 
 def _backward_works() -> bool:
     try:
-        with FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
+        # asked, perhaps, while the script evaluates
+        with torch.inference_mode(False), torch.enable_grad(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
             x = torch.empty(2, device="cuda", requires_grad=True)
             (x * 2).sum().backward()
         return True

@@ -85,7 +85,8 @@ class Scripted(Recorder):
                 _fakegpu.prepare_engine()
         except _fakegpu.CaptureUnavailable as problem:
             self.session.finish("error", error=MissingError(str(problem), self.session.job.name))
-        type(self.recording).learn_counts(self.recording)
+        with torch.inference_mode(False), torch.enable_grad():
+            type(self.recording).learn_counts(self.recording)
 
     def _marked(self, phase: str, at: int | None = None) -> None:
         self._mark(phase, at)
