@@ -52,6 +52,7 @@ static change *add_change(change *list, size_t *count, const pl_job *job, const 
     change *c = &list[(*count)++];
     c->job = *job;
     c->job.want_timeline = c->job.want_alive = c->job.want_times = false;
+    c->job.snapshot = NULL;
     snprintf(c->name, sizeof c->name, "%s", name);
     return c;
 }

@@ -227,6 +227,9 @@ const option_row option_table[] = {
            "estimator is used where --estimator names none"},
     {IN(ESTIMATE) | IN(EXPLAIN), "timeline", 't', "FILE", OPTION_FILE, PLACE(timeline), NULL, NULL,
      "write the memory of the three steps to FILE, a picture (.svg) or numbers (.csv)"},
+    {IN(EXPLAIN), "snapshot", 0, "FILE", OPTION_FILE, PLACE(job.snapshot), NULL, NULL,
+     "write the three steps to FILE as PyTorch's memory snapshot, which torch.cuda._memory_viz and "
+     "the memory viewer open"},
     {IN(EXPLAIN), "time", 'T', NULL, OPTION_SWITCH, PLACE(time), NULL, NULL,
      "where a step's time goes, in place of what is alive at the peak"},
     {IN(EXPLAIN), "times", 0, "FILE", OPTION_FILE, PLACE(times), NULL, NULL,

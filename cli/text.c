@@ -302,6 +302,7 @@ static const struct {
     {"risk", "--risk"},
     {"seq", "--seq"},
     {"sharing", "--sharing"},
+    {"snapshot", "--snapshot"},
     {"split", "--split"},
     {"stage", "--parallel"},
     {"target", "--target"},

@@ -77,6 +77,9 @@ _plimsoll() {
     *:--timeline|*:-t)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
+    *:--snapshot)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
     *:--times)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
@@ -143,7 +146,7 @@ _plimsoll() {
     esac
     case ${COMP_WORDS[1]} in
     estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --risk --host-speed --copy-gbps --estimator --model --timeline --heatmap --max-memory --max-time --json --help --version" ;;
-    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --risk --host-speed --copy-gbps --estimator --model --timeline --time --times --max-memory --max-time --json --help --version" ;;
+    explain) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --risk --host-speed --copy-gbps --estimator --model --timeline --snapshot --time --times --max-memory --max-time --json --help --version" ;;
     check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --risk --estimator --model --max-memory --max-time --json --help --version" ;;
     fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --risk --estimator --model --most --max-memory --max-time --json --help --version" ;;
     collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --sharing --risk --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;

@@ -228,6 +228,9 @@ typedef struct pl_job {
     double risk;        /* default 0.025: the chance of an out-of-memory that is accepted, 0.005 to
                            0.5; report->upper_bytes and the verdict follow it */
     const struct pl_catalogue *catalogue; /* default NULL: cards of one's own, which gpu may name */
+    /* default NULL; of estimators that simulate: a file that the simulated steps are written to as
+     * PyTorch's memory snapshot (torch.cuda.memory._dump_snapshot), by pl_estimate alone */
+    const char *snapshot;
 } pl_job;
 
 void pl_job_default_sized(pl_job *job, size_t size);

@@ -71,7 +71,7 @@ class Job(ctypes.Structure):
                 ("cudnn_benchmark", c_bool), ("alloc_conf", c_char_p), ("parallel", c_int), ("world", c_int), ("stage", c_int),
                 ("parallel_mixed", c_bool), ("gpu", c_char_p), ("estimator", c_char_p), ("weights", c_void_p),
                 ("want_timeline", c_bool), ("want_alive", c_bool), ("want_times", c_bool), ("host_speed", c_double),
-                ("copy_gbps", c_double), ("load", c_int), ("risk", c_double), ("catalogue", c_void_p)]
+                ("copy_gbps", c_double), ("load", c_int), ("risk", c_double), ("catalogue", c_void_p), ("snapshot", c_char_p)]
 
 
 class EstimatorInfo(ctypes.Structure):

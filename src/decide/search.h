@@ -36,6 +36,7 @@ static inline void pl_search_begin(pl_job *job, pl_limits *limits, const pl_mode
     limits->timeout_ms = 0;
     job->limits = limits;
     job->want_alive = job->want_timeline = job->want_times = false;
+    job->snapshot = NULL;
 }
 
 #endif

@@ -157,8 +157,15 @@ static bool card_has(const pl_allocator *a, int64_t bytes) {
     return bytes <= most - a->stats.reserved;
 }
 
+static void tell(const pl_allocator *a, const pl_block *b, int64_t address, int64_t bytes,
+                 bool pages, bool made) {
+    if (a->settings.segment)
+        a->settings.segment(a->settings.segment_context, address, bytes, b->pool / 2, pages, made);
+}
+
 /* cudaFree of a segment that is one free block. */
 static void release_segment(pl_allocator *a, pl_block *b) {
+    tell(a, b, b->address, b->size, false, false);
     pool_remove(a, b);
     a->stats.reserved -= b->size;
     a->stats.segments--;
@@ -197,6 +204,7 @@ static bool map_pages(pl_allocator *a, pl_block *b, int64_t size) {
         pl_tree_insert(&a->store, &p->unmapped, rest, 0);
         b->size = bytes;
     }
+    tell(a, b, b->address, bytes, true, true);
     merge(a, b, b->prev, PL_BLOCK_FREE);
     merge(a, b, b->next, PL_BLOCK_FREE);
     pool_insert(a, b);
@@ -227,6 +235,7 @@ static void unmap_pages(pl_allocator *a, pl_block *b) {
     }
     b->address = from;
     b->size = to - from;
+    tell(a, b, from, b->size, true, false);
     a->stats.reserved -= b->size;
     merge(a, b, b->prev, PL_BLOCK_UNMAPPED);
     merge(a, b, b->next, PL_BLOCK_UNMAPPED);
@@ -301,6 +310,7 @@ static pl_block *new_segment(pl_allocator *a, pool *p, int16_t index, int64_t si
     b->pool = index;
     a->stats.segments++;
     reserve_bytes(a, bytes);
+    tell(a, b, b->address, bytes, false, true);
     return b;
 }
 

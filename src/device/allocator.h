@@ -29,6 +29,10 @@ typedef struct pl_allocator_settings {
     /* Addresses that the context leaves free in ranges of its own, bytes, newest range first; they
        decide ties between blocks of one size. Default: as on an H200 after the first kernel */
     int64_t context_holes[PL_CONTEXT_HOLES];
+    /* default NULL: told of segments, or pages of one, that are taken from the driver or given back */
+    void (*segment)(void *context, int64_t address, int64_t bytes, int stream, bool pages,
+                    bool made);
+    void *segment_context;
 } pl_allocator_settings;
 
 void pl_allocator_settings_default(pl_allocator_settings *settings);

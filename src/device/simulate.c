@@ -8,6 +8,10 @@
  * catalogue's context and the same libraries, an assumption. */
 #include "device/simulate.h"
 
+#include <errno.h>
+#include <string.h>
+
+#include "device/snapshot.h"
 #include "device/workspace.h"
 
 enum {
@@ -185,5 +189,44 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
     bool loading = !out->out_of_memory &&
                    (out->peak_event < begin || out->load_reserved == out->peak_reserved);
     out->steps_reserved = loading ? steps_alone(tape, graph, settings) : out->peak_reserved;
+    return PL_OK;
+}
+
+pl_status pl_simulate_snapshot(const char *path, const pl_tape *tape, const pl_graph *graph,
+                               const pl_allocator_settings *given, const char *alloc_conf,
+                               pl_error *err) {
+    pl_allocator_settings settings = *given;
+    pl_arena *scratch = pl_arena_new(settings.budget);
+    int reason = 0;
+    pl_snapshot *s = scratch ? pl_snapshot_open(path, graph, scratch, &reason) : NULL;
+    if (reason) {
+        pl_arena_free(&scratch);
+        return pl_fail(err, PL_INPUT, path, -1, "cannot write: %s", strerror(reason));
+    }
+    settings.segment = pl_snapshot_segment;
+    settings.segment_context = s;
+    player p = {.tape = tape, .graph = graph};
+    if (s) p.allocator = pl_allocator_new(&settings);
+    if (s) p.blocks = pl_arena_array(scratch, tape->block_count + 1, sizeof *p.blocks);
+    bool failed = !p.allocator || !p.blocks;
+    for (size_t i = 0; i < tape->event_count && !failed; i++) {
+        int32_t event = tape->events[i], id = event < 0 ? -event : event;
+        const pl_tape_block *block = &tape->blocks[id];
+        bool ignored;
+        for (size_t m = p.mark; m < tape->mark_count && tape->marks[m].event <= i; m++)
+            pl_snapshot_phase(s, tape->marks[m].phase, tape->marks[m].step);
+        if (event < 0)
+            pl_snapshot_block(s, id, block, pl_block_address(p.blocks[id]),
+                              pl_block_bytes(p.blocks[id]), false);
+        failed = (i % POLLED == 0 && !pl_budget_poll(settings.budget)) || !play(&p, i, &ignored);
+        if (event > 0 && !failed)
+            pl_snapshot_block(s, id, block, pl_block_address(p.blocks[id]),
+                              pl_block_bytes(p.blocks[id]), true);
+    }
+    reason = pl_snapshot_close(&s, tape, alloc_conf, &settings, !failed);
+    pl_allocator_close(&p.allocator); /* tells nobody: segments go with it */
+    pl_arena_free(&scratch);
+    if (failed || reason == ENOMEM) return pl_budget_fail(err, settings.budget, graph->name);
+    if (reason) return pl_fail(err, PL_INPUT, path, -1, "cannot write: %s", strerror(reason));
     return PL_OK;
 }

@@ -37,4 +37,10 @@ pl_status pl_simulate(pl_simulation *out, const pl_tape *tape, const pl_graph *g
                       const pl_allocator_settings *settings, bool want_timeline, pl_arena *arena,
                       pl_error *err);
 
+/* Plays tape once more, into a file in the form of PyTorch's memory snapshot (snapshot.h). PL_INPUT:
+ * the file cannot be written. */
+pl_status pl_simulate_snapshot(const char *path, const pl_tape *tape, const pl_graph *graph,
+                               const pl_allocator_settings *settings, const char *alloc_conf,
+                               pl_error *err);
+
 #endif

@@ -265,6 +265,8 @@ pl_status pl_simulated_open(pl_simulated *out, const pl_subject *subject,
         status = pl_simulate(&out->figures, out->tape, g, &settings, timeline, arena, err);
         out->figures.out_of_memory = true;
     }
+    if (status == PL_OK && job->snapshot)
+        status = pl_simulate_snapshot(job->snapshot, out->tape, g, &settings, job->alloc_conf, err);
     return status;
 }
 
