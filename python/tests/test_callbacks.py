@@ -192,7 +192,7 @@ class Lightning(unittest.TestCase):
         self.assertEqual(plain, with_it)
         self.assertFalse([w for w in warned if "plimsoll" in w], warned)
         self.assertIn("plimsoll: Net: ", said)
-        self.assertIn("batch 4, precision as exported, sgd-momentum, 2 backward passes per step, on NVIDIA T4", said)
+        self.assertIn("sgd-momentum, 2 backward passes per step, on NVIDIA T4", said)
         self.assertIn("plimsoll: fits NVIDIA T4", said)
         self.assertIn("there is no card here, and nothing to compare it with", said)
 
