@@ -30,7 +30,8 @@ static void name_once(const unsigned char *bytes, size_t size, const pl_catalogu
     if (gpu && (gpu->capacity_bytes <= 0 || pl_gpu_usable(gpu) > gpu->capacity_bytes))
         stop("a card without memory", &err);
     if (gpu && pl_gpu_open(&again, gpu->name, own, &err) != PL_OK) stop("its own name", &err);
-    if (gpu && strcmp(again->name, gpu->name) != 0) stop("its name is another's", &err);
+    /* An alias of one's own may be the name of one of the library's, which is then not found. */
+    if (gpu && !own && strcmp(again->name, gpu->name) != 0) stop("its name is another's", &err);
     pl_gpu_close(&again);
     pl_gpu_close(&gpu);
 }
@@ -51,7 +52,11 @@ static bool open_once(const unsigned char *bytes, size_t size) {
         if (gpu->capacity_bytes <= 0 || gpu->sms <= 0 || gpu->threads <= 0 || gpu->calibrated ||
             gpu->context_bytes < 0 || !(gpu->bandwidth_gbps > 0) || !(gpu->fp32_tflops > 0))
             stop("a figure that no card has", &err);
-        name_once((const unsigned char *)gpu->name, strlen(gpu->name), own);
+        pl_gpu *found = NULL;
+        if (pl_gpu_open(&found, gpu->name, own, &err) != PL_OK ||
+            strcmp(found->name, gpu->name) != 0)
+            stop("a row that its name does not find", &err);
+        pl_gpu_close(&found);
         name_once((const unsigned char *)gpu->title, strlen(gpu->title), own);
     }
     pl_catalogue_close(&own);

@@ -1,7 +1,7 @@
 /* card_file: cards of one's own, read at run time: rows in the form of gpus.tsv, whose head explains
  * the columns, with the checks that tools/gpus.awk makes of the library's.
  *
- * What is read was written by others: the file is at most 1 MiB and the rows 4,096, text has no
+ * What is read was written by others: the file is at most 1 MiB and the rows 1,024, text has no
  * control characters, and numbers are within what a card could have. calibrated is read and not
  * believed: intervals are only known of cards that were measured for the library. */
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "core/number.h"
 #include "device/catalogue.h"
 
-enum { COLUMNS = 16, MOST_ROWS = 4096, MOST_BYTES = 1 << 20, MOST_ALIASES = 512 };
+enum { COLUMNS = 16, MOST_ROWS = 1024, MOST_BYTES = 1 << 20, MOST_ALIASES = 512 };
 
 struct pl_catalogue {
     pl_card_row *rows;
@@ -177,15 +177,15 @@ static pl_status read_line(pl_catalogue *c, char *line, const place *at) {
         return pl_fail(at->err, PL_INPUT, where, -1, "more than %d rows", MOST_ROWS);
     pl_status status = read_row(&c->rows[c->count], f, at);
     if (status != PL_OK) return status;
-    for (size_t i = 0; i < c->count; i++)
-        if (strcmp(c->rows[i].gpu.name, f[NAME]) == 0)
-            return refuse(at, NAME, "there once", f[NAME]);
     size_t card = pl_card_profile(f[NAME]);
     if (card) {
         memcpy(c->cards[c->count], f[NAME], card);
         c->rows[c->count].gpu.part_of = c->cards[c->count];
     }
     c->count++;
+    /* As names are looked up: "t4" and "t-4" are the same, and so is an alias of a row before it. */
+    if (pl_card_find(f[NAME], c) != &c->rows[c->count - 1].gpu)
+        return refuse(at, NAME, "one that is no other row's name or alias", f[NAME]);
     return PL_OK;
 }
 
