@@ -222,6 +222,16 @@ def _format(self: torch.Tensor, spec: str) -> str:
     return object.__format__(self, spec)
 
 
+def _enter_inference(self: Any) -> None:
+    """torch.inference_mode as no_grad: composite operators would reach the modes whole, and memory is the same."""
+    self._plimsoll_before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(not self.mode)
+
+
+def _leave_inference(self: Any, *exc: Any) -> None:
+    torch._C._set_grad_enabled(self._plimsoll_before)
+
+
 _INHERITED = object()  # not the owner's own: to be deleted again
 
 
@@ -254,6 +264,8 @@ class FakeGPU:
         self.patch(FakeTensorMode, "avoid_device_init", property(lambda mode: True))
         self.patch(torch._subclasses, "FakeTensor", _NotFake)
         self.patch(torch.nn.Module, "_apply", _apply)
+        self.patch(torch.inference_mode, "__enter__", _enter_inference)
+        self.patch(torch.inference_mode, "__exit__", _leave_inference)
         self.patch(torch.nn.RNNBase, "flatten_parameters", _flatten_parameters)
         self.patch(torch.Tensor, "pin_memory", _pin)
         self.patch(torch.Tensor, "is_pinned", lambda self, *a, **k: False)

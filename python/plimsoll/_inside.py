@@ -32,6 +32,8 @@ TELL = signal.SIGRTMAX - 2  # the parent wants to know where the script is
 # Services that a script reports to: what it would send is made up.
 OFFLINE = {"WANDB_MODE": "offline", "COMET_MODE": "offline", "NEPTUNE_MODE": "offline", "CLEARML_OFFLINE_MODE": "1",
            "HF_HUB_DISABLE_TELEMETRY": "1"}
+# Weights are loaded one after the other: threads would only wait for each other here, and the card sees no difference.
+LOADING = {"HF_DEACTIVATE_ASYNC_LOAD": "1"}
 
 leave = os._exit  # the function itself
 
@@ -143,7 +145,7 @@ class Session:
             self.finish("error", error=Error("%s: %s" % (type(problem).__name__, problem), self.job.name))
 
     def _run(self) -> None:
-        os.environ.update({**OFFLINE, **self.job.launch.environment()})
+        os.environ.update({**OFFLINE, **LOADING, **self.job.launch.environment()})
         self._keep_back()
         self.say("starting PyTorch")
         try:

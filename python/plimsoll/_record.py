@@ -8,6 +8,7 @@ them. docs/formats.md describes what is written.
 from __future__ import annotations
 
 import json
+import threading
 import weakref
 from typing import Any
 
@@ -93,6 +94,13 @@ def local(tensor: Any) -> Any:
     return getattr(tensor, "_local_tensor", tensor)
 
 
+class _Flags(threading.local):
+    """What a piece of code asks for while it runs, which is no matter of other threads."""
+
+    paused = 0  # operators are not written down
+    all_fake = False  # CPU tensors too, however small
+
+
 class Recording(TorchDispatchMode):
     """Records while it is entered; what was seen is in its lists."""
 
@@ -115,8 +123,7 @@ class Recording(TorchDispatchMode):
         self.warnings: list[str] = []
         self.phase, self.step = "load", 0
         self.open = True
-        self.paused = 0
-        self.all_fake = False  # CPU tensors too, however small
+        self._flags = _Flags()
         self.holders: dict[int, int] = {}  # a storage's number: how many fake storages stand for it, where not one
         self.alone: tuple[int, int] | None = None  # use counts of a tensor and of its storage that nobody else holds
         self.probing = False
@@ -128,6 +135,22 @@ class Recording(TorchDispatchMode):
         self.searching = False  # inside LBFGS, which ends when its numbers say so
         self.reads = 0
         self.assumed: dict[str, bool] = {}  # what the library widens its interval for
+
+    @property
+    def paused(self) -> int:
+        return self._flags.paused
+
+    @paused.setter
+    def paused(self, value: int) -> None:
+        self._flags.paused = value
+
+    @property
+    def all_fake(self) -> bool:
+        return self._flags.all_fake
+
+    @all_fake.setter
+    def all_fake(self, value: bool) -> None:
+        self._flags.all_fake = value
 
     def learn_counts(self) -> None:
         """What the use counts of an unshared gradient are here, seen in a sum of two that are."""

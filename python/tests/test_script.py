@@ -106,6 +106,30 @@ class Scripts(unittest.TestCase):
         self.assertEqual(told["model"]["name"], "train")
         self.assertGreater(told["memory"]["breakdown"]["weights"], 4 * 2 * 50257 * 128)  # embedding and head
 
+    def test_inference_mode_and_weights_that_threads_load(self):
+        """Composite operators of inference mode, and flags that belong to one thread."""
+        self.write("infer.py", """
+import concurrent.futures, torch
+def read(i):
+    for _ in range(40):
+        assert float(torch.frombuffer(bytearray(64), dtype=torch.float32).sum()) == 0
+    return torch.full((4,), float(i))
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    futures = [pool.submit(read, i) for i in range(16)]
+    models = [torch.nn.Linear(64, 64) for _ in range(200)]
+    assert [f.result()[0].item() for f in futures] == list(range(16))
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(2):
+    model(torch.rand(8, 64).cuda()).sum().backward()
+    optimizer.step()
+with torch.inference_mode():
+    assert (torch.zeros(3, dtype=torch.int64).to("cuda", non_blocking=True) + 1).sum().item() == 3
+    print(model(torch.rand(16, 64).to("cuda")).half().dtype)
+""")
+        report = json.loads(self.run_it("--json", "--until-exit", "infer.py").stdout)
+        self.assertFalse([w for w in report["warnings"] if "raised" in w], report["warnings"])
+
     def test_a_timeline_that_cannot_be_written(self):
         done = self.run_it("--timeline", "nowhere/t.svg", "train.py", code=3)
         self.assertIn("nowhere/t.svg: could not be written", done.stderr)
