@@ -36,8 +36,8 @@ OPTIONS.add_argument("-e", "--estimator", default=DEFAULTS["estimator"], help="h
 OPTIONS.add_argument("-t", "--timeline", metavar="FILE", help="write the memory of the steps to FILE, a picture (.svg) or "
                      "numbers (.csv)")
 OPTIONS.add_argument("--gpus", metavar="FILE", help="cards of one's own, looked at before the catalogue")
-OPTIONS.add_argument("--risk", type=float, metavar="P", default=2.5, help="chance of an out-of-memory that is accepted, in percent, 0.5 to 50 (default: "
-                     "%(default)s)")
+OPTIONS.add_argument("--risk", type=float, metavar="P", default=2.5, help="chance of an out-of-memory that is accepted, in percent, "
+                     "0.5 to 50 (default: %(default)s)")
 OPTIONS.add_argument("--steps", type=int, metavar="N", help="optimizer steps the script is run for (default: %d, or as many as it "
                      "makes; a peak is often in the second), and on to the next one, past an evaluation" % STEPS)
 OPTIONS.add_argument("--until-exit", action="store_true", help="run the script until it ends by itself")

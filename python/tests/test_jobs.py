@@ -14,7 +14,8 @@ from plimsoll._errors import CLASSES
 
 JOBS = 10000
 SETTINGS = ("batch", "seq", "precision", "optimizer", "train", "loss", "checkpoint", "accumulate", "channels_last", "cudnn_benchmark",
-            "alloc_conf", "parallel", "gpu", "estimator", "host_speed", "copy_gbps", "risk", "memory_limit", "timeout_ms", "depth_limit", "task", "attention",
+            "alloc_conf", "parallel", "gpu", "estimator", "host_speed", "copy_gbps", "risk", "memory_limit", "timeout_ms", "depth_limit", "task",
+            "attention",
             "no_such_setting")
 
 
