@@ -126,9 +126,12 @@ def _cuda_answers(capability: tuple[int, int], memory: int, name: str) -> dict[s
 # ---- modules, optimizers, scaler, data ----
 
 
+_data = torch._C.TensorBase.data
+
+
 def set_data(parameter: torch.Tensor, value: torch.Tensor) -> None:
     """parameter.data = value, the device of a fake one included."""
-    parameter.data = value
+    _data.__set__(parameter, value)  # type: ignore[attr-defined]
     if isinstance(parameter, FakeTensor) and isinstance(value, FakeTensor):
         parameter.fake_device = value.fake_device
 
@@ -267,6 +270,7 @@ class FakeGPU:
         self.patch(torch.inference_mode, "__enter__", _enter_inference)
         self.patch(torch.inference_mode, "__exit__", _leave_inference)
         self.patch(torch.nn.RNNBase, "flatten_parameters", _flatten_parameters)
+        self.patch(torch.Tensor, "data", property(_data.__get__, set_data))  # type: ignore[attr-defined]
         self.patch(torch.Tensor, "pin_memory", _pin)
         self.patch(torch.Tensor, "is_pinned", lambda self, *a, **k: False)
         self.patch(torch.Tensor, "__format__", _format)

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlparse
 import torch
 
 from ._launch import Launch
-from ._reducer import Logger, Reducer, register_builtin_comm_hook, register_comm_hook
+from ._reducer import Logger, Reducer, note_sent, register_builtin_comm_hook, register_comm_hook
 
 # What a script finds where it reads os.environ["RANK"] and nobody set it; `in` and .get() still say that it is not there.
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
@@ -210,7 +210,10 @@ class Ranks:
         if type(tensor) is torch.Tensor and tensor.device.type == "cpu" and kind == torch.distributed.ReduceOp.SUM:
             with torch.no_grad():
                 tensor.mul_(self._size(group))
-        return Work([tensor]) if async_op else None
+        if not async_op:
+            return None
+        note_sent(tensor)
+        return Work([tensor])
 
     def _all_gather_object(self, object_list: Any, obj: Any, group: Any = None) -> None:
         object_list[:] = [obj] * len(object_list)
