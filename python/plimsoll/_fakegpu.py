@@ -21,7 +21,7 @@ import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from . import _card
+from . import _batches, _card
 
 GIB = 1 << 30
 
@@ -131,7 +131,7 @@ _data = torch._C.TensorBase.data
 
 def set_data(parameter: torch.Tensor, value: torch.Tensor) -> None:
     """parameter.data = value, the device of a fake one included."""
-    _data.__set__(parameter, value)  # type: ignore[attr-defined]
+    _data.__set__(parameter, value)
     if isinstance(parameter, FakeTensor) and isinstance(value, FakeTensor):
         parameter.fake_device = value.fake_device
 
@@ -200,20 +200,6 @@ class _NotFake:
     """Stands for FakeTensor where libraries ask whether they are being traced: here they are not."""
 
 
-_loader_init = torch.utils.data.DataLoader.__init__
-
-
-def _loader(self: Any, *args: Any, **kwargs: Any) -> None:
-    """Batches are made in this process: workers could not send fake tensors."""
-    positional = ["dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory"]
-    for name, value in zip(positional, args):
-        kwargs.setdefault(name, value)
-    kwargs.update(num_workers=0, pin_memory=False)
-    for name in ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context", "worker_init_fn"):
-        kwargs.pop(name, None)
-    _loader_init(self, **kwargs)
-
-
 def _always_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
     """A GradScaler's step as it is when no gradient overflowed."""
     return optimizer.step(*args, **kwargs)
@@ -270,13 +256,13 @@ class FakeGPU:
         self.patch(torch.inference_mode, "__enter__", _enter_inference)
         self.patch(torch.inference_mode, "__exit__", _leave_inference)
         self.patch(torch.nn.RNNBase, "flatten_parameters", _flatten_parameters)
-        self.patch(torch.Tensor, "data", property(_data.__get__, set_data))  # type: ignore[attr-defined]
+        self.patch(torch.Tensor, "data", property(_data.__get__, set_data))
         self.patch(torch.Tensor, "pin_memory", _pin)
         self.patch(torch.Tensor, "is_pinned", lambda self, *a, **k: False)
         self.patch(torch.Tensor, "__format__", _format)
         self.patch(torch.Tensor, "record_stream", _nothing)
         self.patch(torch.Tensor, "type", _typed)
-        self.patch(torch.utils.data.DataLoader, "__init__", _loader)
+        self.patch(torch.utils.data.DataLoader, "_get_iterator", _batches.get_iterator)
         from torch.amp import grad_scaler
         self.patch(grad_scaler.GradScaler, "_maybe_opt_step", _always_step)
         for holder in (sys.modules["torch.optim.optimizer"], sys.modules["torch.utils._foreach_utils"]):

@@ -292,7 +292,9 @@ class Ranks:
             os.environ.__class__ = self._environ
         if not self.grouped:
             return {}
-        return {"world": self.world, "rank": self.rank, "parallel": self._kind(roots)}
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+        return {"world": self.world, "rank": self.rank, "backend": self.backend, "parallel": self._kind(roots)}
 
     def _kind(self, roots: Any) -> str:
         """ddp, fsdp2 or fsdp: how the models are spread; "" where they are not."""

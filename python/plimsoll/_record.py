@@ -254,6 +254,12 @@ class Recording(TorchDispatchMode):
         if any(kind in self.wrappers for kind in types):
             return NotImplemented  # its own dispatch comes first; the operators on what it holds come here
         kwargs = kwargs or {}
+        device = kwargs.get("device")
+        if self.card.index and device is not None and device.type == "cuda" and not device.index:
+            # "cuda" is the current device; C++ asks the driver which that is, and is told 0.
+            kwargs = {**kwargs, "device": torch.device("cuda", self.card.index)}
+            if func is aten._to_copy.default and self.stays(args[0], kwargs):
+                return aten.alias.default(args[0])
         if func is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
             return args[0].fake_device
         if func is aten._local_scalar_dense.default:
@@ -298,6 +304,12 @@ class Recording(TorchDispatchMode):
         if self.open and not kind.quiet and not kind.view and not self.paused:
             self.write(kind, args, kwargs, out)
         return out
+
+    @staticmethod
+    def stays(tensor: Any, kwargs: Any) -> bool:
+        """Whether a tensor is already where and what `to` would make it."""
+        return (isinstance(tensor, FakeTensor) and tensor.fake_device == kwargs["device"] and kwargs.get("dtype") in (None, tensor.dtype)
+                and kwargs.get("memory_format") in (None, torch.preserve_format))
 
     def write(self, kind: _Kind, args: Any, kwargs: Any, out: Any) -> None:
         ins: list[int] = []

@@ -18,6 +18,7 @@ from torch.nn.modules import module as _module
 
 from . import _compiled, _loads, _reads, _values, _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
+from ._line import Line
 from ._optimizer import name_of
 from ._inputs import batch_of
 from ._known import MOST
@@ -78,15 +79,6 @@ def _first_tensor(value: Any, floating: bool = False) -> torch.Tensor | None:
     found: list[torch.Tensor] = []
     _map(dict(value) if isinstance(value, Mapping) else value, lambda t: found.append(t) if t.is_floating_point() or not floating else None)
     return found[0] if found else None
-
-
-def _precision_of(model: torch.nn.Module) -> str:
-    """The library's word for what a script does: autocast, or the type of the first floating-point parameter."""
-    short = {torch.bfloat16: "bf16", torch.float16: "fp16"}
-    if torch.is_autocast_enabled("cuda"):
-        return "amp-" + short.get(torch.get_autocast_dtype("cuda"), "bf16")
-    types = [p.dtype for p in model.parameters() if p.is_floating_point()]
-    return short.get(types[0], "fp32") if types else "fp32"
 
 
 def _optimizer_name(optimizer: torch.optim.Optimizer) -> str:
@@ -159,6 +151,7 @@ class Recorder:
         self.progress = Steps(self.recording, steps)
         self.ranks: Any = None  # _ranks.Ranks, where the script may be of several processes
         self._batch = 0
+        self.line = Line(self.job)
 
     @property
     def optimizer_steps(self) -> int:
@@ -190,6 +183,7 @@ class Recorder:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._in_forward == 0:
                 r.mark("backward")
+                self.line.backward()
             held, r.stack = r.stack, []
             try:
                 return run_backward(*args, **kwargs)
@@ -278,8 +272,8 @@ class Recorder:
     def _receive(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         """What a model is called with: its first tensor has the batch, and has something in it."""
         tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor)]
-        if not self._batch:
-            self._batch = batch_of((*args, *kwargs.values())) or 0
+        if not self._batch or not self.line.trained:
+            self._batch = self.line.called(self._batch, batch_of((*args, *kwargs.values())) or 0)
         if not tensors:
             return
         first = tensors[0]
@@ -296,8 +290,8 @@ class Recorder:
             if r.phase != "forward":
                 r.mark("input", self._boundary)
                 r.mark("forward")
-            if "precision" not in self.job:
-                self.job["precision"] = _precision_of(module)
+        within = torch._C._current_autograd_node() is not None
+        self.line.module(module if self._in_forward == 0 and not within else None, within)
         self._in_forward += 1
         path = self._names.get(id(module), type(module).__name__)
         index = r.module_ids.get(path)
@@ -360,8 +354,11 @@ class Recorder:
             self._say_history(optimizer)
         self.job.setdefault("optimizer", _optimizer_name(optimizer))
         self.job.setdefault("cudnn_benchmark", bool(torch.backends.cudnn.benchmark))
+        self.line.step()
         enough = self.progress.finish(optimizer)
         self._boundary = len(r.events)
+        if enough or not self._parameters:
+            self._describe()
         if enough:
             r.open = False  # what dies while the script is left does not count
             raise StepDone
@@ -374,9 +371,10 @@ class Recorder:
     # ---- the end ----
 
     def _describe(self) -> None:
-        """Names of parameters and buffers, while they live."""
+        """Names of parameters and buffers, while they live and are on the card: frameworks move them away at their end."""
         r = self.recording
         seen: set[int] = set()
+        found: list[list[Any]] = []
         for root in self._roots:
             for kind, named in (("parameter", root.named_parameters()), ("buffer", root.named_buffers())):
                 for path, whole in named:
@@ -387,8 +385,9 @@ class Recorder:
                     r.say_kind(tensor, "weights")
                     known = r.live.get(tensor.untyped_storage()._cdata)
                     if known is not None:
-                        self._parameters.append([path, known[0], DTYPES.get(tensor.dtype, 0), list(whole.shape), kind,
-                                                 bool(whole.requires_grad)])
+                        found.append([path, known[0], DTYPES.get(tensor.dtype, 0), list(whole.shape), kind,
+                                      bool(whole.requires_grad)])
+        self._parameters = found or self._parameters
         if not self.name and self._roots:
             self.name = type(self._roots[0]).__name__
 

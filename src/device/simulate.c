@@ -31,6 +31,7 @@ int64_t pl_overhead(const pl_gpu *gpu, const pl_tape *tape) {
     if (tape->used_blas_lt && !tape->used_cudnn) mib += BLAS_LT_MIB;
     if (tape->used_cudnn) mib += CUDNN_FORWARD_MIB + (tape->trains ? CUDNN_BACKWARD_MIB : 0);
     if (tape->used_communication) mib += COMMUNICATION_MIB;
+    if (tape->used_nccl) mib += PL_NCCL_MIB;
     return gpu->context_bytes + (mib << 20);
 }
 

@@ -93,6 +93,12 @@ static void describe_trace(pl_model *model) {
     int length = snprintf(model->recorded, sizeof model->recorded, "%.40s%s%.40s",
                           t->precision[0] ? t->precision : "precision as recorded",
                           t->optimizer[0] ? ", " : "", t->optimizer);
+    if (t->accumulate > 1 && length >= 0)
+        length += snprintf(model->recorded + length, sizeof model->recorded - (size_t)length,
+                           ", %lld backward passes per step", (long long)t->accumulate);
+    if (t->checkpoint && length >= 0)
+        length += snprintf(model->recorded + length, sizeof model->recorded - (size_t)length,
+                           ", checkpointing");
     bool kind = t->parallel[0] != 0;
     if (t->world > 1 && length >= 0)
         snprintf(model->recorded + length, sizeof model->recorded - (size_t)length,

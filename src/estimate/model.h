@@ -12,7 +12,7 @@ struct pl_model {
     pl_recipe *recipe;    /* NULL: no description */
     pl_trace *trace;      /* NULL: not recorded */
     pl_summary *summary;  /* NULL: operators are known */
-    char recorded[160];   /* of a trace: how it was trained */
+    char recorded[240];   /* of a trace: how it was trained */
     char as_exported[96]; /* what the weights' type is, and who says so */
     int64_t built_batch, built_seq; /* of a recipe: what graph was built for */
     pl_dtype built_dtype;

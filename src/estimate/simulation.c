@@ -183,6 +183,9 @@ bool pl_simulated_report(pl_report *report, pl_walk *walk, const pl_subject *sub
     report->coverage = interval.coverage;
     report->low_bytes = report->peak_bytes - share(report->peak_bytes, interval.below);
     report->high_bytes = report->peak_bytes + share(report->peak_bytes, interval.above);
+    const pl_trace *trace = subject->model ? subject->model->trace : NULL;
+    if (trace && trace->nccl && trace->world > 1)
+        report->high_bytes += (int64_t)PL_NCCL_MIB << 20; /* the least that is not simulated */
     pl_report_full(report)->tail = PL_TAIL_ROWS;
     report->usable_bytes = simulated->usable;
     int32_t event = tape->event_count ? tape->events[s->peak_event] : 0;

@@ -62,6 +62,7 @@ typedef struct pl_trace {
         warning_count;
     /* The job it was recorded as; "" and 0: not said. */
     const char *precision, *optimizer, *loss;
+    bool nccl;            /* the ranks talk by it */
     const char *parallel; /* how the models are spread over the ranks: "ddp", "fsdp2", "fsdp" */
     int64_t batch, accumulate, world, rank; /* world: processes of the job */
     int steps; /* of training, at least 1; marks of later steps: what came after them */

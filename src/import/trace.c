@@ -356,6 +356,13 @@ static bool event(reader *r) {
 
 /* ---- the whole ---- */
 
+static bool backend(reader *r) {
+    pl_json_text name;
+    if (!pl_json_string(&r->json, &name)) return false;
+    r->trace->nccl = PL_JSON_IS(&name, "nccl");
+    return true;
+}
+
 static bool job(reader *r) {
     pl_trace *t = r->trace;
     pl_json_text key;
@@ -374,6 +381,8 @@ static bool job(reader *r) {
             ok = whole(r, 0, INT32_MAX, "a rank from 0", &t->rank);
         else if (PL_JSON_IS(&key, "parallel"))
             ok = text(r, &t->parallel);
+        else if (PL_JSON_IS(&key, "backend"))
+            ok = backend(r);
         else if (PL_JSON_IS(&key, "precision"))
             ok = text(r, &t->precision);
         else if (PL_JSON_IS(&key, "optimizer"))

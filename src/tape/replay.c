@@ -514,6 +514,7 @@ static void run(player *p) {
     size_t first = step_begin(t, t->steps - 1), end = step_begin(t, t->steps);
     pl_mark(&p->r.e, PL_PHASE_LOAD);
     add_notes(p);
+    p->r.e.tape->used_nccl = t->nccl && t->world == 1;
     p->r.e.tape->used_communication = strncmp(t->parallel, "fsdp", 4) == 0;
     play_range(p, 0, end, 0);
     for (size_t i = 0; i < t->mark_count; i++)

@@ -44,7 +44,7 @@ typedef struct pl_tape {
     size_t note_count;
     /* What the job used, for the device's overhead. */
     bool used_blas, used_blas_backward, used_blas_lt, used_cudnn, used_convolutions, used_rnn,
-        used_communication, used_quantized, trains;
+        used_communication, used_nccl, used_quantized, trains;
     bool hidden_branches; /* torch.cond and its like: what runs inside them is not seen */
     bool incomplete; /* a checkpointed block could not be run again as it was: its gradients are
                         missing */
