@@ -99,6 +99,39 @@ void print_model(const pl_model *model, const pl_report *report, const pl_job *j
     printf(", on %s\n", report->gpu->title);
 }
 
+void job_line(char *out, size_t size, const pl_model_info *info, const pl_report *report,
+              const pl_job *job) {
+    size_t used = 0;
+    char number[32], passes[32] = "", ranks[64] = "";
+    if (job->accumulate > 1) snprintf(passes, sizeof passes, "%d passes per step", job->accumulate);
+    if (job->parallel != PL_ALONE)
+        snprintf(ranks, sizeof ranks, "one rank of %d (%s)", job->world,
+                 pl_parallel_name((size_t)job->parallel));
+    const char *parts[] = {info->recorded ? info->recorded
+                           : job->precision != PL_PRECISION_AS_EXPORTED
+                               ? pl_precision_name((size_t)job->precision)
+                           : info->as_exported ? info->as_exported
+                                               : "precision as exported",
+                           info->recorded ? "" : job->optimizer,
+                           job->train ? job->train : "",
+                           passes,
+                           job->checkpoint ? "checkpointing" : "",
+                           ranks};
+    out[0] = '\0';
+    const int64_t sizes[] = {report->batch, report->seq};
+    for (size_t i = 0; i < 2 && used < size; i++) {
+        if (sizes[i] < 0) continue;
+        snprintf(number, sizeof number, "%s %" PRId64 ", ", i ? "sequence" : "batch", sizes[i]);
+        used += (size_t)snprintf(out + used, size - used, "%s", number);
+    }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && used < size; i++)
+        if (parts[i] && parts[i][0])
+            used += (size_t)snprintf(out + used, size - used, "%s, ", parts[i]);
+    if (used < size)
+        snprintf(out + used, size - used, "on %s, %s usable", report->gpu->title,
+                 text_bytes(report->usable_bytes).text);
+}
+
 /* ---- the peak ---- */
 
 /* Where the most is allocated; what is reserved, and so the peak, can be higher later on. */
@@ -204,7 +237,7 @@ int verb_estimate(const request *r) {
     }
     if (code == 0) code = simulate(&report, model, r, &job);
     if (code == 0 && r->timeline)
-        code = timeline_write(r->timeline, report, pl_model_describe(model));
+        code = timeline_write(r->timeline, report, pl_model_describe(model), &job);
     if (code == 0 && r->json) {
         const char *text = pl_report_json(report, model);
         if (text)

@@ -260,8 +260,8 @@ int verb_explain(const request *r) {
             PL_USAGE, "explain: estimator %s does not say what is alive at the peak; these do: %s",
             report->estimator, simulating_names());
     if (code == 0 && r->timeline)
-        code = timeline_write(r->timeline, report, pl_model_describe(model));
-    if (code == 0 && r->times) code = times_write(r->times, report, pl_model_describe(model));
+        code = timeline_write(r->timeline, report, pl_model_describe(model), &job);
+    if (code == 0 && r->times) code = times_write(r->times, report, pl_model_describe(model), &job);
     if (code == 0 && r->time) {
         code = times_print(r, model, report, &job);
     } else if (code == 0) {

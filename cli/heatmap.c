@@ -81,12 +81,13 @@ int heatmap_write(const char *path, const sweep_grid *g) {
     double wide = LEFT + (double)g->seqs.count * CELL_WIDE + RIGHT,
            high = TOP + (double)g->batches.count * CELL_HIGH + BOTTOM;
     char title[300], label[48];
-    snprintf(title, sizeof title, "%.120s: peak memory on %s", g->model, g->gpu->title);
+    snprintf(title, sizeof title, "%.200s: peak memory on %s", g->model, g->gpu->title);
     /* No title is cut, and no legend. */
     if (wide < 48 + svg_text_width(title, 17)) wide = 48 + svg_text_width(title, 17);
     if (wide < 480) wide = 480;
     svg_begin(out, (int)wide, (int)high, title);
-    svg_text(out, 24, 36, 17, SVG_START, SVG_INK, true, title);
+    svg_line_of_text(out, 24, 28, 17, wide - 48, SVG_INK, true, title);
+    svg_line_of_text(out, 24, 46, 12, wide - 48, SVG_INK, false, g->job);
     svg_text(out, LEFT, TOP - 30, 12, SVG_START, SVG_FAINT, false,
              g->has_seq ? "sequence length" : "");
     svg_text(out, LEFT - 12, TOP - 10, 12, SVG_END, SVG_FAINT, false, "batch");

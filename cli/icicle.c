@@ -7,6 +7,7 @@
 #include "svg.h"
 #include "text.h"
 #include "times.h"
+#include "verbs.h"
 
 enum { WIDTH = 1200, LEFT = 24, TOP = 96, ROW = 34, GAP = 2, BOTTOM = 24, MOST_ROWS = 160 };
 
@@ -54,23 +55,25 @@ static void draw_rows(FILE *out, const module_tree *tree, int depths) {
     free(next);
 }
 
-void icicle_draw(FILE *out, const pl_report *report, const pl_model_info *info) {
+void icicle_draw(FILE *out, const pl_report *report, const pl_model_info *info, const pl_job *job) {
     module_tree tree = times_tree(report, MOST_ROWS);
     int depths = 1;
     for (size_t i = 0; i < tree.row_count; i++)
         if (tree.rows[i].depth + 1 > depths) depths = tree.rows[i].depth + 1;
-    char text[256];
-    snprintf(text, sizeof text, "%.160s: where a step's time goes", info->name);
+    char text[1024];
+    snprintf(text, sizeof text, "%s: where a step's time goes", info->name);
     svg_begin(out, WIDTH, TOP + ROW * depths + BOTTOM, text);
-    svg_text(out, LEFT, 30, 17, SVG_START, SVG_INK, true, text);
-    snprintf(text, sizeof text, "%s; a step takes %s; shown are the %s of the %s",
-             report->gpu->title, text_ms(report->step_ms.value).text,
-             text_ms((double)tree.total / 1e6).text, times_by_host(report) ? "host" : "card");
-    svg_text(out, LEFT, 50, 12, SVG_START, SVG_FAINT, false, text);
+    svg_line_of_text(out, LEFT, 28, 17, WIDTH - 2 * LEFT, SVG_INK, true, text);
+    job_line(text, sizeof text, info, report, job);
+    svg_line_of_text(out, LEFT, 47, 12, WIDTH - 2 * LEFT, SVG_INK, false, text);
+    snprintf(text, sizeof text, "a step takes %s; shown are the %s of the %s",
+             text_ms(report->step_ms.value).text, text_ms((double)tree.total / 1e6).text,
+             times_by_host(report) ? "host" : "card");
+    svg_line_of_text(out, LEFT, 64, 12, WIDTH - 2 * LEFT, SVG_FAINT, false, text);
     double x = LEFT;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        svg_rect(out, x, 66, 12, 12, parts[i].colour);
-        svg_text(out, x + 17, 76, 12, SVG_START, SVG_INK, false, parts[i].name);
+        svg_rect(out, x, 76, 12, 12, parts[i].colour);
+        svg_text(out, x + 17, 86, 12, SVG_START, SVG_INK, false, parts[i].name);
         x += 17 + svg_text_width(parts[i].name, 12) + 16;
     }
     draw_rows(out, &tree, depths);

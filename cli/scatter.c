@@ -172,10 +172,11 @@ static void draw_panel(FILE *out, const panel *p, const layout *l, const compari
     draw_dots(out, p, c, of->evaluation, f, l->dot);
     if (!titled) return;
     snprintf(text, sizeof text, "%.40s%s", of->info->name, of->evaluation->seen ? " *" : "");
-    svg_text(out, p->left, p->top - 8, 13, SVG_START, SVG_INK, true, text);
+    svg_line_of_text(out, p->left, p->top - 8, 13, p->side, SVG_INK, true, text);
     snprintf(text, sizeof text, p->linear ? "mean %s points" : "median %s %%",
              PL_REAL(".2f", p->linear ? of->all.mae : 100 * of->all.median));
-    svg_text(out, p->left + p->side, p->top - 8, 11, SVG_END, SVG_FAINT, false, text);
+    svg_text(out, p->left + 6, p->top + 16, 11, SVG_START, SVG_FAINT, false,
+             text); /* inside: names are long */
 }
 
 /* Families and how many jobs of each there are, counted once. */

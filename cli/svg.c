@@ -76,6 +76,45 @@ void svg_text(FILE *out, double x, double y, double size, svg_anchor anchor, con
     fputs("</text>\n", out);
 }
 
+/* Bytes of the first (or last) `letters` of a text. */
+static size_t bytes_of(const char *text, size_t letters, bool last) {
+    size_t length = strlen(text), at = last ? length : 0;
+    while (letters > 0 && (last ? at > 0 : at < length)) {
+        if (last) do
+                at--;
+            while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80);
+        else
+            do at++;
+            while (at < length && ((unsigned char)text[at] & 0xc0) == 0x80);
+        letters--;
+    }
+    return last ? length - at : at;
+}
+
+void svg_line_of_text(FILE *out, double x, double y, double size, double width, const char *fill,
+                      bool bold, const char *text) {
+    double weight = bold ? 1.08 : 1;
+    while (size > 10 && weight * svg_text_width(text, size) > width) size--;
+    fprintf(out, "<text x=\"%s\" y=\"%s\" font-size=\"%s\" fill=\"%s\"%s><title>",
+            PL_REAL(".1f", x), PL_REAL(".1f", y), PL_REAL(".0f", size), fill,
+            bold ? " font-weight=\"bold\"" : "");
+    put_escaped(out, text);
+    fputs("</title>", out);
+    if (weight * svg_text_width(text, size) <= width) {
+        put_escaped(out, text);
+    } else {
+        size_t room = (size_t)(width / (weight * svg_text_width("m", size))), half = room / 2;
+        size_t head = bytes_of(text, half, false),
+               tail = bytes_of(text, half > 1 ? half - 1 : 0, true);
+        char part[1024];
+        snprintf(part, sizeof part, "%.*s", (int)head, text);
+        put_escaped(out, part);
+        fputs("\xe2\x80\xa6", out);
+        put_escaped(out, text + strlen(text) - tail);
+    }
+    fputs("</text>\n", out);
+}
+
 double svg_text_width(const char *text, double size) {
     size_t letters = 0;
     for (; *text; text++) letters += ((unsigned char)*text & 0xc0) != 0x80;

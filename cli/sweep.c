@@ -220,6 +220,14 @@ int sweep(const request *r, const pl_model *model) {
     g.cells = need(g.batches.count * g.seqs.count, sizeof *g.cells);
     pl_report *first = NULL;
     int code = fill(&g, r, model, &first);
+    char line[600] = "";
+    if (code == 0) { /* what all cells share */
+        pl_report shared = *first;
+        if (g.batches.count > 1) shared.batch = PL_UNKNOWN;
+        if (g.seqs.count > 1) shared.seq = PL_UNKNOWN;
+        job_line(line, sizeof line, pl_model_describe(model), &shared, &r->job);
+    }
+    g.job = line;
     if (code == 0 && r->heatmap) code = heatmap_write(r->heatmap, &g);
     if (code == 0 && r->json) {
         print_json(&g, first);

@@ -16,6 +16,7 @@ typedef struct sweep_cell {
 
 typedef struct sweep_grid {
     const char *model; /* its name */
+    const char *job;   /* in one line; "" where there is none */
     const pl_gpu *gpu;
     number_list batches, seqs; /* rows and columns, at least one each */
     bool has_batch, has_seq;   /* the model has such a dimension */

@@ -232,10 +232,16 @@ static void draw_bands(picture *p, bool names) {
 }
 
 static void draw_capacity(picture *p) {
-    int64_t capacity = p->report->gpu->capacity_bytes;
-    if (capacity > p->range) return;
-    char text[128];
-    snprintf(text, sizeof text, "%s holds %s", p->report->gpu->title, text_bytes(capacity).text);
+    int64_t capacity = p->report->usable_bytes;
+    char text[192];
+    if (capacity > p->range) { /* beyond the picture: an arrow says how far */
+        snprintf(text, sizeof text, "\u2191 %s usable of %s", text_bytes(capacity).text,
+                 p->report->gpu->title);
+        svg_text(p->out, WIDTH - RIGHT - 4, TOP + 14, 12, SVG_END, "#c2272d", false, text);
+        return;
+    }
+    snprintf(text, sizeof text, "%s usable of %s", text_bytes(capacity).text,
+             p->report->gpu->title);
     double y = y_of(p, capacity);
     svg_line(p->out, LEFT, y, WIDTH - RIGHT, y, "#c2272d", 1.5, "7 4");
     svg_text(p->out, LEFT + 6, y - 6, 12, SVG_START, "#c2272d", false, text);
@@ -251,7 +257,7 @@ static void draw_peak(picture *p) {
             best = i;
     double x = x_of(p, best), y = y_of(p, reserved_at(p, best));
     const pl_report *report = p->report;
-    char text[192];
+    char text[400];
     snprintf(text, sizeof text, "peak %s%s%s%s%s", text_bytes(report->peak_bytes).text,
              report->peak_operator && report->peak_operator[0] ? "; most is allocated in " : "",
              report->peak_operator ? report->peak_operator : "",
@@ -300,26 +306,27 @@ static void draw_legend(picture *p) {
     }
 }
 
-static void write_svg(FILE *out, const pl_report *report, const pl_model_info *model) {
+static void write_svg(FILE *out, const pl_report *report, const pl_model_info *model,
+                      const pl_job *job) {
     picture p = {.out = out, .report = report};
     gather(&p);
     int64_t top = 1;
     for (size_t i = 0; i < p.count; i++)
         if (reserved_at(&p, i) > top) top = reserved_at(&p, i);
     p.range = top + top / 10; /* room for the peak's label */
-    int64_t capacity = report->gpu->capacity_bytes;
+    int64_t capacity = report->usable_bytes;
     if (capacity > 0 && capacity < top + top / 2 && capacity + capacity / 16 > p.range)
         p.range = capacity + capacity / 16;
-    char title[256];
+    char title[1024];
     snprintf(title, sizeof title, "%s: GPU memory over the first training steps", model->name);
     svg_begin(out, WIDTH, HEIGHT, title);
-    svg_text(out, LEFT, 30, 17, SVG_START, SVG_INK, true, title);
-    snprintf(
-        title, sizeof title,
-        "%s; lines and areas stand on what lies outside the allocator; in the legend, the most of "
-        "each kind",
-        report->gpu->title);
-    svg_text(out, LEFT, 50, 12, SVG_START, SVG_FAINT, false, title);
+    svg_line_of_text(out, LEFT, 26, 17, PLOT_WIDTH, SVG_INK, true, title);
+    job_line(title, sizeof title, model, report, job);
+    svg_line_of_text(out, LEFT, 45, 12, PLOT_WIDTH, SVG_INK, false, title);
+    svg_line_of_text(
+        out, LEFT, 61, 11, PLOT_WIDTH, SVG_FAINT, false,
+        "lines and areas stand on what lies outside the allocator; in the legend, the most of each "
+        "kind");
     draw_bands(&p, false);
     draw_axes(&p);
     for (int i = 0; i < LAYERS; i++) draw_layer(&p, i);
@@ -333,7 +340,8 @@ static void write_svg(FILE *out, const pl_report *report, const pl_model_info *m
     free(p.columns);
 }
 
-int timeline_write(const char *path, const pl_report *report, const pl_model_info *model) {
+int timeline_write(const char *path, const pl_report *report, const pl_model_info *model,
+                   const pl_job *job) {
     if (report->moment_count == 0)
         return complain(PL_USAGE, "--timeline: estimator %s has no timeline; these have: %s",
                         report->estimator, simulating_names());
@@ -344,6 +352,6 @@ int timeline_write(const char *path, const pl_report *report, const pl_model_inf
     if (text_ends(path, ".csv"))
         write_csv(out, report);
     else
-        write_svg(out, report, model);
+        write_svg(out, report, model, job);
     return output_close(&file);
 }

@@ -5,6 +5,7 @@
 #include <plimsoll/plimsoll.h>
 
 /* The file's ending says which. 0, or an exit code after complaining. */
-int timeline_write(const char *path, const pl_report *report, const pl_model_info *model);
+int timeline_write(const char *path, const pl_report *report, const pl_model_info *model,
+                   const pl_job *job);
 
 #endif

@@ -300,7 +300,8 @@ static int no_times(const char *option, const pl_report *report) {
                     has_breakdown(report) ? "" : simulating_names());
 }
 
-int times_write(const char *path, const pl_report *report, const pl_model_info *info) {
+int times_write(const char *path, const pl_report *report, const pl_model_info *info,
+                const pl_job *job) {
     if (report->time_count == 0) return no_times("--times", report);
     output file;
     int code = 0;
@@ -309,7 +310,7 @@ int times_write(const char *path, const pl_report *report, const pl_model_info *
     if (text_ends(path, ".csv"))
         write_csv(out, report);
     else
-        icicle_draw(out, report, info);
+        icicle_draw(out, report, info, job);
     return output_close(&file);
 }
 

@@ -26,6 +26,6 @@ double time_of(const pl_report *report, const pl_time *time);
 module_tree times_tree(const pl_report *report, size_t rows);
 
 /* The picture of it: a bar per module, below it those inside it. */
-void icicle_draw(FILE *out, const pl_report *report, const pl_model_info *info);
+void icicle_draw(FILE *out, const pl_report *report, const pl_model_info *info, const pl_job *job);
 
 #endif

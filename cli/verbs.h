@@ -18,7 +18,8 @@ int verb_estimators(const request *r);
 int verb_gpus(const request *r);
 
 /* explain --time, of a report with times; and its picture or numbers. */
-int times_write(const char *path, const pl_report *report, const pl_model_info *info);
+int times_write(const char *path, const pl_report *report, const pl_model_info *info,
+                const pl_job *job);
 int times_print(const request *r, const pl_model *model, pl_report *report, const pl_job *job);
 
 /* estimate with several batches or sequence lengths: a table, and --heatmap. */
@@ -34,6 +35,10 @@ int simulate(pl_report **report, const pl_model *model, const request *r, const 
 
 /* Two lines of what is simulated: the model, and how it is trained on which card. */
 void print_model(const pl_model *model, const pl_report *report, const pl_job *job);
+/* The job in one line, for pictures: batch, precision, optimizer and what else it asks for; the card
+ * and what a process can have of it. */
+void job_line(char *out, size_t size, const pl_model_info *info, const pl_report *report,
+              const pl_job *job);
 /* The peak, the breakdown with its bars. */
 void print_peak(const pl_report *report);
 /* A step's time and compute, and how busy the card is; nothing where nothing is known of them. */

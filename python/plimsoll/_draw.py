@@ -53,7 +53,7 @@ class _Picture:
         self.columns = self._gather()
         top = max(reserved for _, reserved, _, _ in self.columns) + self.outside
         self.range = max(top + top // 10, 1)  # room for the peak's label
-        capacity = report.gpu.capacity_bytes
+        capacity = report.usable_bytes
         if 0 < capacity < top + top // 2:
             self.range = max(self.range, capacity + capacity // 16)
         self.tops = [self._stack(kinds) for kinds, _, _, _ in self.columns]
@@ -107,6 +107,18 @@ class _Picture:
              bold: bool = False) -> None:
         self.out.append('<text x="%.1f" y="%.1f" font-size="%.0f" text-anchor="%s" fill="%s"%s>%s</text>'
                         % (x, y, points, anchor, fill, ' font-weight="bold"' if bold else "", _words.xml(string)))
+
+    def fitted(self, y: float, string: str, points: float, fill: str = INK, bold: bool = False) -> None:
+        """A line that is never cut: smaller where it is too long (down to 10), then with an ellipsis in its middle; whole as its title."""
+        weight = 1.08 if bold else 1.0
+        while points > 10 and weight * _text_width(string, points) > self.plot_width:
+            points -= 1
+        shown, room = string, int(self.plot_width / (weight * _text_width("x", points)))
+        if len(string) > room:
+            half = max(room // 2, 2)
+            shown = string[:half] + "…" + string[len(string) - half + 1:]
+        self.out.append('<text x="%.1f" y="%.1f" font-size="%.0f" fill="%s"%s><title>%s</title>%s</text>'
+                        % (self.left, y, points, fill, ' font-weight="bold"' if bold else "", _words.xml(string), _words.xml(shown)))
 
     # ---- parts ----
 
@@ -179,12 +191,14 @@ class _Picture:
         self.out.append('<path fill="none" stroke="%s" stroke-width="%.1f" d="%s"/>' % (colour, width, d))
 
     def capacity(self) -> None:
-        gpu = self.report.gpu
-        if not 0 < gpu.capacity_bytes <= self.range:
+        usable = self.report.usable_bytes
+        said = "%s usable of %s" % (_words.size(usable), self.report.gpu.title)
+        if usable > self.range:  # beyond the picture
+            self.text(self.width - self.right - 4, self.top + 14, "↑ " + said, anchor="end", fill=ALARM)
             return
-        y = self.y(gpu.capacity_bytes)
+        y = self.y(usable)
         self.line(self.left, y, self.width - self.right, y, ALARM, 1.5, "7 4")
-        self.text(self.left + 6, y - 6, "%s holds %s" % (gpu.title, _words.size(gpu.capacity_bytes)), fill=ALARM)
+        self.text(self.left + 6, y - 6, said, fill=ALARM)
 
     def peak(self) -> None:
         """A dot where most is reserved, of these columns the first with the most allocated."""
@@ -250,9 +264,9 @@ def timeline_svg(report: "Report", width: int = 1200, height: int = 620, title: 
     p.out.append("<title>%s</title>" % _words.xml(head))
     p.rect(0, 0, width, height, PAPER)
     if title:
-        p.text(p.left, 30, head, 17, bold=True)
-        p.text(p.left, 50, report.gpu.title + "; lines and areas stand on what lies outside the allocator; in the legend, "
-               "the most of each kind", fill=FAINT)
+        p.fitted(26, head, 17, bold=True)
+        p.fitted(45, report._lines_of_model()[1] + ", %s usable" % _words.size(report.usable_bytes), 12)
+        p.fitted(61, "lines and areas stand on what lies outside the allocator; in the legend, the most of each kind", 11, FAINT)
     p.bands(False)
     p.axes()
     p.layers()
