@@ -69,10 +69,13 @@ class Faults:
 
     def __init__(self) -> None:
         self.first: Optional[MadeUp] = None
+        self.late: Optional[Callable[[MadeUp], BaseException]] = None  # set when the steps are over: what ends the rest
 
-    def fail(self, message: str) -> MadeUp:
+    def fail(self, message: str) -> BaseException:
         """Remembers the fault and gives it back, to be raised."""
         fault = MadeUp(message, place())
+        if self.late is not None:
+            return self.late(fault)
         if self.first is None:
             self.first = fault
         return fault
@@ -85,7 +88,7 @@ NOT_COMPUTED = ("a number that was not computed (it is read from what a model ga
                 "an index or a count: what follows cannot be known")
 
 
-def index_fault(what: str = "") -> MadeUp:
+def index_fault(what: str = "") -> BaseException:
     """The fault to be raised; what: the operator."""
     message = what + NOT_COMPUTED
     return _faults[-1].fail(message) if _faults else MadeUp(message, place())

@@ -356,12 +356,21 @@ class Recorder:
         self.job.setdefault("cudnn_benchmark", bool(torch.backends.cudnn.benchmark))
         self.line.step()
         enough = self.progress.finish(optimizer)
+        if enough:
+            r.faults.late = self._end_late
         self._boundary = len(r.events)
         if enough or not self._parameters:
             self._describe()
         if enough:
             r.open = False  # what dies while the script is left does not count
             raise StepDone
+
+    def _end_late(self, fault: _values.MadeUp) -> BaseException:
+        """After the steps (an evaluation that looks a name up by what was predicted): their figures stand, the rest is not simulated."""
+        r = self.recording
+        r.warn("%s: what comes after the steps was simulated up to here: %s" % (fault.where, fault.message))
+        r.open = False
+        return StepDone()
 
     def _say_history(self, optimizer: Any) -> None:
         """LBFGS keeps pairs of directions, more with every iteration: its first steps do not show them all."""

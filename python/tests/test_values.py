@@ -4,6 +4,8 @@ import json
 import math
 import os
 import random
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -318,6 +320,25 @@ class MadeUp(unittest.TestCase):
                 lambda out: torch.arange(8)[int(out.argmax())])):
             with self.subTest(number):
                 self.refused(use)
+
+    def test_after_the_steps_they_stand(self):
+        """A script: before its steps are over it ends with 3, after them the rest is reported as not simulated."""
+        text = ("import torch\nm = torch.nn.Linear(8, 8).cuda()\no = torch.optim.SGD(m.parameters(), lr=0.1)\nx = torch.randn(4, 8).cuda()\n"
+                "def look():\n    with torch.no_grad():\n        return 'abcdefgh'[m(x).argmax().item()]\n%s"
+                "for _ in range(2):\n    m(x).sum().backward()\n    o.step()\nlook()\n")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "train.py")
+            for before, code in (("", 0), ("try:\n    look()\nexcept Exception:\n    pass\n", 3)):
+                with open(path, "w") as out:
+                    out.write(text % before)
+                done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", path], capture_output=True, text=True, cwd=folder)
+                self.assertEqual(done.returncode, code, done.stderr)
+                if code:
+                    self.assertEqual(done.stdout, "")
+                    self.assertIn("train.py, line 7: a number that was not computed", done.stderr)
+                else:
+                    warnings = json.loads(done.stdout)["warnings"]
+                    self.assertTrue(any("train.py, line 7: what comes after the steps was simulated up to here" in w for w in warnings), warnings)
 
     def test_the_line_is_the_scripts(self):
         here = __import__("inspect").currentframe().f_lineno
