@@ -157,9 +157,10 @@ class Recording(TorchDispatchMode):
         self.paused, self.probing, fake = self.paused + 1, True, self.all_fake
         self.all_fake = True
         try:
-            x = torch.empty(4, 4, device="cuda", requires_grad=True)
-            y = x * 2
-            (y.sin() * 2 + y.cos() * 2).sum().backward()
+            with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cuda", enabled=False):
+                x = torch.empty(4, 4, device="cuda", requires_grad=True)
+                y = x * 2
+                (y.sin() * 2 + y.cos() * 2).sum().backward()
         finally:
             self.paused, self.probing, self.all_fake = self.paused - 1, False, fake
 
