@@ -38,7 +38,7 @@ class Scripted(Recorder):
         self.after = False  # the steps are done
         self.evaluated = ""  # where a model first ran without gradients
         self.stopped = ""  # why the script was not let go on after the steps
-        self._limit, self._prepared = 0, False
+        self._limit, self._further, self._prepared = 0, 0, False
         self._mark, self._said = self.recording.mark, ""
         setattr(self.recording, "mark", self._marked)
 
@@ -47,7 +47,7 @@ class Scripted(Recorder):
         return {"after": self.after, "evaluated": self.evaluated, "stopped": self.stopped, "batches": BATCHES}
 
     def trace(self) -> bytes:
-        self.job["steps"] = min(self.optimizer_steps, MOST_STEPS)
+        self.job.setdefault("steps", min(self.optimizer_steps, MOST_STEPS))
         for mark in self.recording.marks:
             mark[2] = min(mark[2], MOST_STEPS)
         return super().trace()
@@ -80,7 +80,7 @@ class Scripted(Recorder):
             return
         self._prepared = True
         try:
-            with _disable_current_modes():
+            with _disable_current_modes(), torch.inference_mode(False), torch.enable_grad():
                 setattr(_fakegpu, "_engine_ready", False)
                 _fakegpu.prepare_engine()
         except _fakegpu.CaptureUnavailable as problem:
@@ -96,18 +96,17 @@ class Scripted(Recorder):
             self.session.say(said)
 
     def _before_module(self, module: torch.nn.Module, args: Any) -> None:
-        self._prepare()
         if self._in_forward == 0 and torch._C._current_autograd_node() is None:
             if not torch.is_grad_enabled():
                 self.evaluated = self.evaluated or self.session.here()
-            elif self.after and module.training:
+            elif self.after and module.training and self._further <= 0:
                 self.session.finish("steps")
         if self.after and len(self.recording.events) > self._limit:
             self.stop("it runs more than %d times the operators of the steps" % AFTER)
         super()._before_module(module, args)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
-        if self.after:
+        if self.after and self._further <= 0:
             self.session.finish("steps")
         return super()._before_step(optimizer, args, kwargs)
 
@@ -116,9 +115,13 @@ class Scripted(Recorder):
             super()._after_step(optimizer, args, kwargs)
         except StepDone:
             self.recording.open = True
-            self.after, self._limit = True, len(self.recording.events) * (AFTER + 1)
+            self._further -= 1
+            if self.after:
+                return
+            self.after, self.job["steps"] = True, min(self.optimizer_steps, MOST_STEPS)
+            self._limit = len(self.recording.events) * (AFTER + 1)
             self.session.send(after=True)
-            self._cut_loaders()
+            self._further = 1 if self._cut_loaders() else 0  # some loaders have a batch ready before it is asked for
             self._stop_before_sending()
 
     # ---- after the steps ----
@@ -127,8 +130,8 @@ class Scripted(Recorder):
         self.stopped = why
         self.session.finish("steps", self.session.here())
 
-    def _cut_loaders(self) -> None:
-        """Iterators of the steps end; later ones do after a few batches."""
+    def _cut_loaders(self) -> bool:
+        """Iterators of the steps end; later ones do after a few batches. Whether there was one."""
         kind = torch.utils.data.dataloader._BaseDataLoaderIter
         ended = weakref.WeakSet(o for o in gc.get_objects() if isinstance(o, kind))
         counts: Any = weakref.WeakKeyDictionary()
@@ -144,6 +147,7 @@ class Scripted(Recorder):
         for owner in [kind, *kind.__subclasses__()]:
             if "__next__" in vars(owner):
                 setattr(owner, "__next__", cut(owner.__next__))
+        return len(ended) > 0
 
     def _stop_before_sending(self) -> None:
         def audit(event: str, args: Any) -> None:
