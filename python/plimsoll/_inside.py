@@ -64,6 +64,7 @@ class Session:
         self.recorder: Any = None
         self.noise: List[str] = []
         self._process = os.getpid()
+        self.before_fork = 0  # steps that were made before this process was forked
         self._over = threading.RLock()
         self._torch = ""
 
@@ -165,6 +166,7 @@ class Session:
         except CaptureUnavailable as problem:
             raise MissingError(str(problem), self.job.name) from problem
         _workers.Workers(self.recorder).install()
+        os.register_at_fork(after_in_child=self._forked)
         Saves(self.scratch).install()
         Ranks(self.job.launch, self.recorder.recording.warn).install(self.recorder)
         signal.signal(HAND_OVER, lambda *_: self.finish("timeout", self.here()))
@@ -204,8 +206,11 @@ class Session:
             sys.stderr.write("".join(traceback.format_exception(type(raised), raised, raised.__traceback__)))
         self.finish("exception", self.line_of(frames), fault)
 
+    def _forked(self) -> None:
+        self.before_fork = self.recorder.optimizer_steps
+
     def _os_exit(self, status: int) -> None:
-        if os.getpid() != self._process and not (self.recorder.optimizer_steps and self.recorder.recording.open):
+        if os.getpid() != self._process and not (self.recorder.optimizer_steps > self.before_fork and self.recorder.recording.open):
             leave(status)
         self.finish("exit", self.here(), "called os._exit(%s)" % (status,))
 

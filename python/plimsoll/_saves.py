@@ -286,6 +286,11 @@ class Saves:
         if importlib.util.find_spec("numpy") is None:
             return
         numpy = importlib.import_module("numpy")
+        source = sys.modules.get("numpy.lib._datasource")
+        if hasattr(source, "_open"):  # savetxt binds Python's open
+            self.scratch.replace(source, "_open", self.scratch.open)
+            if None in getattr(getattr(source, "_file_openers", None), "_file_openers", {}):
+                source._file_openers._file_openers[None] = source._open  # type: ignore[union-attr]
         for name in ("save", "savez", "savez_compressed", "savetxt"):
             self.scratch.replace(numpy, name, self.scratch.named("numpy." + name, getattr(numpy, name), forced=True))
 

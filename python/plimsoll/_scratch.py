@@ -313,7 +313,7 @@ class Scratch:
             shutil.copyfile(source, target)
 
     def _check_room(self, source: str) -> None:
-        needed, free = _stat(source).st_size, shutil.disk_usage(self.folder).free
+        needed, free = _lstat(source).st_size, shutil.disk_usage(self.folder).free  # of a link, its own
         if needed > free - (free >> 4):
             raise OSError(errno.ENOSPC, "plimsoll holds back changing a file of %d bytes, and has no room for a copy of it (%d are "
                           "free)" % (needed, free), source)

@@ -650,3 +650,56 @@ train()
         for way in ("os.abort()", "os.kill(os.getpid(), 9)", "os._exit(1)", "sys.exit(2)", "raise ValueError"):
             with self.subTest(way):
                 self.run_it('os.makedirs("made/new")\ntorch.save(1, "ckpt.pt")\nopen("made/new/f", "w")\nos.remove("a.pt")\n%s\n' % way, 3)
+
+    def test_many_ways(self):
+        """Each is tried, on what those before it left."""
+        ended = []
+        for ways in WAYS:
+            body = "".join("try:\n    %s\nexcept OSError as problem:\n    print(problem)\n" % way.replace("\n", "\n    ") for way in ways)
+            warnings = self.run_it("train()\n" + body + "train()\n")
+            ended += [w for w in warnings if "raised" in w]
+        self.assertEqual(ended, [])
+
+
+class ManyWays(Folder):
+    """The same by Python's functions alone."""
+
+    namespace = "0"
+
+    def test_many_ways(self):
+        for ways in WAYS[:-1]:
+            body = "".join("try:\n    %s\nexcept OSError as problem:\n    print(problem)\n" % way.replace("\n", "\n    ") for way in ways)
+            self.assertFalse([w for w in self.run_it("train()\n" + body + "train()\n") if "raised" in w])
+
+
+# Ways to save, replace and delete; the last list's are other processes' and native code's.
+WAYS = (
+    ('torch.save(model.state_dict(), "ckpt.pt")', 'torch.save(model, "out/model.safetensors")', 'torch.save(1, "latest.pt")',
+     'with open("a.pt", "wb") as f: torch.save(optimizer.state_dict(), f)', 'torch.jit.save(torch.jit.script(nn.Linear(2, 2)), "b.pt")',
+     'torch.save(1, "x.tmp")\nos.replace("x.tmp", "c.pt")', 'torch.save(1, "x.tmp")\nshutil.move("x.tmp", "c.pt")',
+     'torch.save({"a": 1}, Path("out") / "old" / "weights.bin")', 'np.save("x.npy", np.ones(3))', 'np.savez("x.npz", a=np.ones(3))',
+     'np.savez_compressed("x.npz", a=np.ones(3))', 'np.savetxt("x.txt", np.ones(3))', 'np.ones(3).tofile("x.bin")',
+     'm = np.memmap("x.bin", dtype="uint8", mode="w+", shape=(4,))\nm[:] = 1\nm.flush()',
+     'm = np.memmap("log.txt", dtype="uint8", mode="r+", shape=(4,))\nm[:] = 1\nm.flush()',
+     'np.lib.format.open_memmap("x.npy", mode="w+", shape=(3,))[:] = 1'),
+    ('pickle.dump({}, open("x.pkl", "wb"))', 'import json\njson.dump({}, open("out/config.json", "w"))', 'Path("log.txt").write_text("")',
+     'Path("log.txt").unlink()', 'import logging\nlogging.basicConfig(filename="x.txt", filemode="w", force=True)\nlogging.warning("x")',
+     'import csv\ncsv.writer(open("x.txt", "a")).writerow([1])', 'open(__file__, "a").write("#")', 'open(__file__, "w").write("")',
+     'import gzip\ngzip.open("x.bin", "wb").write(b"1")', 'import bz2\nbz2.open("x.bz2", "wb").write(b"1")',
+     'import zipfile\nzipfile.ZipFile("x.npz", "w").writestr("a", "b")', 'import tarfile\ntarfile.open("x.txt", "w").add("a.pt")',
+     'import logging.handlers\nh = logging.handlers.RotatingFileHandler("log.txt", maxBytes=1, backupCount=2)\nr = logging.getLogger("q")\n'
+     'r.addHandler(h)\nfor i in range(5): r.warning("x" * 50)', 'import sqlite3\nsqlite3.connect("db.sqlite").execute("create table t (a)")',
+     'import mmap\nf = open("x.bin", "r+b")\nm = mmap.mmap(f.fileno(), 0)\nm[0:1] = b"9"\nm.flush()',
+     'fd = os.open("x.txt", os.O_WRONLY | os.O_TRUNC)\nos.write(fd, b"1")', 'os.truncate("log.txt", 0)'),
+    ('os.chmod("a.pt", 0)\nos.utime("b.pt", (1, 1))', 'shutil.copy("a.pt", "b.pt")', 'shutil.copyfile("a.pt", "latest.pt")',
+     'os.symlink("a.pt", "zz")\nos.replace("zz", "latest.pt")', 'os.makedirs("out/new", exist_ok=True)\nopen("out/new/f", "w").write("1")',
+     'shutil.copytree("out", "ckpts")\nshutil.rmtree("out/old")', 'os.rename("out", "out.bak")', 'os.makedirs("out")', 'shutil.rmtree("out.bak")',
+     'shutil.rmtree("out", ignore_errors=True)', 'for f in glob.glob("*.pt"): os.remove(f)', 'os.symlink("gone", "zz")\nos.replace("zz", "x.npy")'),
+    ('import subprocess\nsubprocess.run("rm -rf out; cp a.pt b.pt; echo x > log.txt", shell=True)', 'os.system("mv ckpt.pt old.pt")',
+     'subprocess.run([sys.executable, "-c", "open(\'x.txt\', \'w\')"])',
+     'import multiprocessing\np = multiprocessing.Process(target=lambda: os.remove("a.pt"))\np.start()\np.join()',
+     'pid = os.fork()\nif pid == 0:\n    open("log.txt", "w").write("x")\n    os._exit(0)\nos.waitpid(pid, 0)',
+     't = threading.Thread(target=lambda: open("log.txt", "w").write("t"))\nt.start()\nt.join()',
+     'import ctypes\nlibc = ctypes.CDLL(None)\nlibc.truncate(b"x.bin", 1)\nlibc.unlink(b"c.pt")', 'import posix\nposix.unlink("x.npz")',
+     'import _io\n_io.FileIO("x.txt", "w")'),
+)
