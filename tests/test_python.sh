@@ -23,7 +23,7 @@ run_tests() {
     (cd "$work" && LD_PRELOAD=$preload exec "$python" "$ROOT/python/tests/run.py" "$@") || cases_failed=1
 }
 
-run_tests test_library test_report test_jobs
+run_tests test_library test_report test_published test_jobs
 if [ -n "$sanitized" ]; then
     echo "SKIP python with PyTorch: on the ordinary build alone"
 elif "$python" -c 'import torch' 2>/dev/null; then
