@@ -79,6 +79,7 @@ class Scripted(Recorder):
         if self._prepared:
             return
         self._prepared = True
+        self._in_forward += 1  # these backward passes are not the script's: no mark, and not counted
         try:
             with _disable_current_modes(), torch.inference_mode(False), torch.enable_grad():
                 setattr(_fakegpu, "_engine_ready", False)
@@ -87,6 +88,7 @@ class Scripted(Recorder):
             self.session.finish("error", error=MissingError(str(problem), self.session.job.name))
         with torch.inference_mode(False), torch.enable_grad():
             type(self.recording).learn_counts(self.recording)
+        self._in_forward -= 1
 
     def _marked(self, phase: str, at: int | None = None) -> None:
         self._mark(phase, at)

@@ -112,6 +112,9 @@ class MadeFloat(float):
     def __round__(self, digits: Any = None) -> Any:
         return MadeInt(round(float(self))) if digits is None else MadeFloat(round(float(self), digits))
 
+    def item(self) -> Any:  # what numpy's numbers have
+        return self
+
     def __reduce__(self) -> Any:
         return float, (float(self),)
 

@@ -244,6 +244,9 @@ class Ranked(Traced):
         self.assertEqual(done.returncode, 0, done.stderr)
         said = json.loads(done.stdout)["warnings"]
         self.assertTrue(any("rank 1 of 4 (torchrun)" in w for w in said), said)
+        done = subprocess.run([sys.executable, "-m", "plimsoll", self.script(HANDMADE)], capture_output=True, text=True, cwd=self.folder.name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("batch 32, as recorded: amp-bf16, sgd, 2 backward passes per step, checkpointing", done.stdout)
 
 
 class Words(unittest.TestCase):
