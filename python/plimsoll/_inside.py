@@ -21,7 +21,7 @@ import traceback
 import warnings
 from typing import Any, List, NamedTuple, Optional, Sequence
 
-from ._errors import Error, MissingError
+from ._errors import Error, InputError, MissingError
 from ._launch import Launch
 from ._report import Gpu
 from ._scratch import Scratch
@@ -110,7 +110,6 @@ class Session:
     def _as_error(self, problem: BaseException) -> Error:
         if isinstance(problem, Error):
             return problem
-        from ._errors import InputError
         return InputError(str(problem), self.job.name)
 
     # ---- where the script is ----
@@ -143,7 +142,7 @@ class Session:
             self.finish("error", error=problem)
         except BaseException as problem:
             traceback.print_exc()
-            self.finish("error", error=Error("%s: %s" % (type(problem).__name__, problem), self.job.name))
+            self.finish("error", error=InputError("%s: %s" % (type(problem).__name__, problem), self.job.name))
 
     def _run(self) -> None:
         os.environ.update({**OFFLINE, **LOADING, **self.job.launch.environment()})

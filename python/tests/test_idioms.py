@@ -86,6 +86,17 @@ for _ in range(3):
         self.assertGreater(on["peak_bytes"], off["peak_bytes"])
         self.assertGreater(on["high_bytes"] / on["peak_bytes"], off["high_bytes"] / off["peak_bytes"])
 
+    def test_a_fault_of_the_recorder_is_no_success(self):
+        """Where the package itself fails, the exit code is not 0."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("train.py", HEAD), ("sitecustomize.py", "import plimsoll._scripted as s\ns.Scripted = None\n")):
+                with open(os.path.join(folder, name), "w") as out:
+                    out.write(text)
+            path = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
+            done = subprocess.run([sys.executable, "-m", "plimsoll", "train.py"], capture_output=True, text=True, cwd=folder,
+                                  env=dict(os.environ, PYTHONPATH=path))
+        self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
