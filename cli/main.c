@@ -91,6 +91,7 @@ int main(int argc, char **argv) {
                  (code = use_weights(&r, &weights)) == 0)
             code = verbs[r.verb](&r);
         pl_weights_close(&weights);
+        options_close(&r);
     }
     /* What could not be written was not said: a full disk is a failure. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0)

@@ -537,15 +537,18 @@ static int set_risk(const option_row *row, const char *value, double *share) {
  * the command. */
 static int read_card(request *out) {
     pl_error err = PL_SIZED(pl_error);
-    pl_catalogue *own = NULL;
-    pl_gpu *card = NULL;
-    if (out->gpus && pl_catalogue_open(&own, out->gpus, &err) != PL_OK)
+    if (out->gpus && pl_catalogue_open(&out->own_cards, out->gpus, &err) != PL_OK)
         return complain_of(&err, out->gpus);
-    out->job.catalogue = own;
-    if (out->job.gpu && pl_gpu_open(&card, out->job.gpu, own, &err) != PL_OK)
+    out->job.catalogue = out->own_cards;
+    if (out->job.gpu && pl_gpu_open(&out->card, out->job.gpu, out->own_cards, &err) != PL_OK)
         return complain_of(&err, NULL);
-    if (card) out->job.gpu = card->name;
+    if (out->card) out->job.gpu = out->card->name;
     return 0;
+}
+
+void options_close(request *r) {
+    pl_gpu_close(&r->card);
+    pl_catalogue_close(&r->own_cards);
 }
 
 /* What pl_job_check refuses, with the option's name. */

@@ -76,6 +76,8 @@ typedef struct request {
     const char *target, *set; /* NULL: not given */
     int argc;                 /* as main got them */
     char **argv;
+    pl_catalogue *own_cards; /* of --gpus, or NULL */
+    pl_gpu *card;            /* of --gpu; job.gpu is its name */
 } request;
 
 /* How an option's argument is read, and where in the request it goes. */
@@ -150,6 +152,9 @@ const char *verb_operand(verb v);
 
 /* Fills *out. 0, or an exit code after complaining. */
 int options_parse(request *out, int argc, char **argv);
+
+/* What options_parse opened, whatever it returned. */
+void options_close(request *r);
 
 /* The command line again, for a shell: "plimsoll train ...", words quoted where they need it.
  * malloc'ed. */
