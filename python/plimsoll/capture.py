@@ -223,6 +223,14 @@ class Recorder:
         r.card = gpu.card
         gpu.patch(torch.UntypedStorage, "resize_", resized)
         gpu.patch(torch.nn.Parameter, "__new__", parameter)
+        make = FakeTensor.__new__
+
+        def fake(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            if args and isinstance(args[0], torch.Tensor):  # type(parameter)(tensor, requires_grad=...), as accelerate has it
+                return torch.nn.Parameter(args[0], requires_grad=kwargs.get("requires_grad", True))
+            return make(cls, *args, **kwargs)
+
+        gpu.patch(FakeTensor, "__new__", staticmethod(fake))
         for owner in (torch.autograd.graph, torch.autograd):
             if hasattr(owner, "_engine_run_backward"):
                 gpu.patch(owner, "_engine_run_backward", backward)

@@ -86,6 +86,23 @@ for _ in range(3):
         self.assertGreater(on["peak_bytes"], off["peak_bytes"])
         self.assertGreater(on["high_bytes"] / on["peak_bytes"], off["high_bytes"] / off["peak_bytes"])
 
+    def test_a_parameter_made_of_anothers_type(self):
+        """type(p)(tensor, requires_grad=...) is a parameter, as accelerate's empty weights and diffusers' loading have it."""
+        self.estimate('''
+for module in model.modules():
+    for name, p in list(module._parameters.items()):
+        kind = type(p)
+        module._parameters[name] = kind(p.to("meta"), **{**p.__dict__, "requires_grad": p.requires_grad})
+        assert module._parameters[name].is_meta
+        module._parameters[name] = kind(torch.rand(p.shape), requires_grad=True).to("cuda")
+        assert isinstance(module._parameters[name], torch.nn.Parameter) or module._parameters[name].is_cuda
+parameters = [torch.nn.Parameter(p) for p in model.parameters()]
+optimizer = torch.optim.SGD(parameters, lr=0.1)
+for _ in range(2):
+    model(torch.rand(64, 512).cuda()).sum().backward()
+    optimizer.step()
+''')
+
     def test_a_fault_of_the_recorder_is_no_success(self):
         """Where the package itself fails, the exit code is not 0."""
         with tempfile.TemporaryDirectory() as folder:
