@@ -103,6 +103,12 @@ def _grouped_mm(_: Known, a: Any, b: Any, offs: Any = None, bias: Any = None, ou
     return torch.empty_strided(shape, strides, dtype=dtype, device=a.device)
 
 
+def _product_in(_: Known, *args: Any, out: Any = None, **__: Any) -> Any:
+    """mm, bmm, addmm, baddbmm with out_dtype, (..., a, b, dtype): PyTorch's fake ones take the type for beta."""
+    a, b, dtype = args[-3:]
+    return out if out is not None else torch.empty((*a.shape[:-1], b.shape[-1]), dtype=dtype, device=a.device)
+
+
 KERNELS: dict[Any, Callable[..., Any]] = {
     aten._cudnn_rnn.default: _cudnn_rnn, aten._cudnn_rnn_backward.default: _cudnn_rnn_backward, aten._fused_sgd_.default: _in_place,
     aten._fused_sgd_.tensor_lr: _in_place}
@@ -111,3 +117,7 @@ for _name, _kernel in (("_ctc_loss", _ctc_loss), ("_ctc_loss_backward", _ctc_los
     for _overload in ("default", "Tensor"):
         if hasattr(aten, _name) and hasattr(getattr(aten, _name), _overload):
             KERNELS[getattr(getattr(aten, _name), _overload)] = _kernel
+for _name in ("mm", "bmm", "addmm", "baddbmm"):
+    for _overload in ("dtype", "dtype_out"):
+        if hasattr(getattr(aten, _name), _overload):
+            KERNELS[getattr(getattr(aten, _name), _overload)] = _product_in

@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as _module
 
-from . import _compiled, _loads, _reads, _values, _words
+from . import _compiled, _loads, _reads, _triton, _values, _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
 from ._line import Line
 from ._optimizer import name_of
@@ -222,6 +222,7 @@ class Recorder:
 
         r.card = gpu.card
         gpu.patch(torch.UntypedStorage, "resize_", resized)
+        _triton.stand_in(gpu.patch, r.known)
         gpu.patch(torch.nn.Parameter, "__new__", parameter)
         make = FakeTensor.__new__
 

@@ -38,6 +38,35 @@ for _ in range(3):
                      "torch.rand(4096, 512).cuda().type(torch.cuda.FloatTensor)"):
             self.assertEqual(self.estimate(loop % form)["memory"]["peak_bytes"], plain["memory"]["peak_bytes"], form)
 
+    def test_triton_kernels_and_products_in_another_type(self):
+        """Losses of TRL and Liger: kernels that only a card can run, and sums in float32 of bfloat16 products."""
+        try:
+            import triton  # noqa: F401
+        except ImportError:
+            self.skipTest("this Python has no Triton")
+        said = self.estimate('''
+import triton, triton.language as tl
+@triton.jit
+def double(x, size, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, 2 * tl.load(x + at, at < size), at < size)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+known = torch.ones(4, device="cuda")
+assert known.sum().item() == 4
+for _ in range(2):
+    x = torch.rand(64, 512).cuda()
+    y = model(x)
+    double[(64,)](y.detach(), 512, BLOCK=512)
+    double[(1,)](known, 4, BLOCK=4)
+    grads = torch.zeros(512, 512, device="cuda")
+    torch.addmm(grads, y.bfloat16().t().detach(), x.bfloat16(), out_dtype=torch.float32, out=grads)
+    assert torch.mm(x.half(), x.half().t(), out_dtype=torch.float32).shape == (64, 64)
+    y.sum().backward()
+    optimizer.step()
+print(known.sum().item())
+''')
+        self.assertTrue([w for w in said["warnings"] if "not computed" in w], said["warnings"])  # what the kernel wrote
+
     def test_stream_by_name(self):
         self.estimate('''
 side = torch.cuda.Stream()
