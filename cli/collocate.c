@@ -54,7 +54,7 @@ static bool says_how(const pl_job *job, const pl_job *standard) {
 }
 
 /* Both demands, and the card: the one asked for, that of an estimate, or the default. */
-static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
+static int read_both(pl_demand jobs[2], pl_gpu **gpu, const request *r) {
     bool known[2] = {false, false};
     const char *name = r->job.gpu;
     for (int i = 0; i < 2; i++) {
@@ -80,12 +80,10 @@ static int read_both(pl_demand jobs[2], const pl_gpu **gpu, const request *r) {
                         "accepted, is said when it is estimated");
     if (!name) name = standard.gpu;
     pl_error unknown = PL_SIZED(pl_error);
-    pl_gpu *card = NULL; /* lives as long as the command */
-    if (pl_gpu_open(&card, name, r->job.catalogue, &unknown) != PL_OK) {
+    if (pl_gpu_open(gpu, name, r->job.catalogue, &unknown) != PL_OK) {
         unknown.code = PL_INPUT; /* an estimate says it */
         return complain_of(&unknown, r->file);
     }
-    *gpu = card;
     for (int i = 0; i < 2; i++) {
         int code = known[i] ? 0 : estimate_one(&jobs[i], r, r->files.names[i], (*gpu)->name);
         if (code) return code;
@@ -209,13 +207,9 @@ static void print_json(const pl_demand jobs[2], const pl_pair *pair, const pl_gp
     putchar('\n');
 }
 
-int verb_collocate(const request *r) {
-    pl_demand jobs[2] = {PL_SIZED(pl_demand), PL_SIZED(pl_demand)};
-    const pl_gpu *gpu = NULL;
+static int answer(const pl_demand jobs[2], const pl_gpu *gpu, const request *r) {
     pl_pair pair = PL_SIZED(pl_pair);
     pl_error err = PL_SIZED(pl_error);
-    int code = read_both(jobs, &gpu, r);
-    if (code) return code;
     if (pl_collocate(&pair, &jobs[0], &jobs[1], gpu, r->sharing, &err) != PL_OK)
         return complain_of(&err, NULL);
     if (r->json)
@@ -223,4 +217,13 @@ int verb_collocate(const request *r) {
     else
         print_pair(jobs, &pair, gpu);
     return verdict_code(pair.verdict);
+}
+
+int verb_collocate(const request *r) {
+    pl_demand jobs[2] = {PL_SIZED(pl_demand), PL_SIZED(pl_demand)};
+    pl_gpu *gpu = NULL;
+    int code = read_both(jobs, &gpu, r);
+    if (code == 0) code = answer(jobs, gpu, r);
+    pl_gpu_close(&gpu);
+    return code;
 }

@@ -67,21 +67,34 @@ static void every_listed_name_is_taken(void) {
     }
 }
 
+/* words: separated by single spaces. What the request holds is freed by the next one. */
+static int parse(request *r, const char *words) {
+    static request before;
+    static char text[512], *argv[128];
+    options_close(&before);
+    int argc = 0;
+    snprintf(text, sizeof text, "plimsoll %s", words);
+    for (char *word = strtok(text, " "); word && argc < 127; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    argv[argc] = NULL;
+    int code = options_parse(r, argc, argv);
+    before = *r;
+    return code;
+}
+
 /* What the command takes for its own defaults are the library's. */
 static void training_starts_from_the_library_s(void) {
-    char *argv[] = {"plimsoll", "train", "x", NULL};
     pl_train_settings train;
     pl_evaluate_settings evaluate;
     request r;
     pl_train_settings_default(&train);
     pl_evaluate_settings_default(&evaluate);
-    CHECK_INT(options_parse(&r, 3, argv), 0);
+    CHECK_INT(parse(&r, "train x"), 0);
     CHECK_INT(r.split, train.split);
     CHECK_INT(r.seed, train.seed);
     CHECK(r.hold_out < 0 && train.hold_out < 0);
     CHECK(r.target == NULL && train.target == NULL);
-    argv[1] = "evaluate";
-    CHECK_INT(options_parse(&r, 3, argv), 0);
+    CHECK_INT(parse(&r, "evaluate x"), 0);
     CHECK_INT(r.split, evaluate.split);
     CHECK_INT(r.seed, evaluate.seed);
     CHECK_STR(target_name(0), evaluate.target);
@@ -111,17 +124,6 @@ static void lists_of_names_end(void) {
 }
 
 /* ---- parsing ---- */
-
-/* words: separated by single spaces. */
-static int parse(request *r, const char *words) {
-    static char text[512], *argv[128];
-    int argc = 0;
-    snprintf(text, sizeof text, "plimsoll %s", words);
-    for (char *word = strtok(text, " "); word && argc < 127; word = strtok(NULL, " "))
-        argv[argc++] = word;
-    argv[argc] = NULL;
-    return options_parse(r, argc, argv);
-}
 
 static void forms_of_options(void) {
     static const char *const forms[] = {

@@ -163,7 +163,10 @@ static void cards_scale(void) {
     const pl_gpu *gpu;
     for (size_t i = 0; (gpu = pl_gpu_at(i)); i++) {
         double ratio = h200()->bandwidth_gbps / gpu->bandwidth_gbps;
-        CHECK(fabs(priced(&copy, gpu, false).us / copy_us / ratio - 1) < 0.1);
+        double slower = priced(&copy, gpu, false).us / copy_us / ratio;
+        /* of MIG's smallest instances some have memory whose rate their multiprocessors cannot use */
+        bool few = strstr(gpu->name, "-1g.") != NULL;
+        CHECK(slower > 0.9 && slower < (few ? 1.4 : 1.1));
         ratio = h200()->fp32_tflops / gpu->fp32_tflops;
         double got = priced(&matrix, gpu, false).us / product_us / ratio;
         CHECK(got > 0.7 && got < 1.4);                        /* waves end differently */

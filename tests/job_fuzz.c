@@ -30,7 +30,7 @@ static char garbage_room[1 << 16];
 /* Bytes that are the name of nothing; sometimes very many. */
 static const char *garbage(void) {
     static const char *const some[] = {
-        "",      " ",     "%s%n%s%n", "adamw ",     "ADAMW", "lora-r", "lora-r99999999999999999999",
+        "",      " ",     "%s%n%s%n", "adamw ",     "adamv", "lora-r", "lora-r99999999999999999999",
         "\xff",  "../..", "a:b:c:d",  "lora-r-1:x", ",,,,",  ":",      "max_split_size_mb:-1",
         "h200x", "-1",    "\n",       "hybrid,sim"};
     if (below(3)) return ONE_OF(some);
