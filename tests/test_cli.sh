@@ -120,7 +120,9 @@ tables_show_three_words() {
     says h.svg '>to [0-9.]* GiB<'
     says h.svg '>~ may not fit<'
     says h.svg 'does not fit<'
-    gives 0 env LC_ALL=C "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --risk 50
+    says h.svg '>fits: 0 to 100 % of 14.78 GiB<'
+    gives 0 env LC_ALL=C "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --risk 50 --heatmap h.svg
+    says h.svg 'usable, at a risk of 50 %<'
     says out '^ *256  *+ [0-9.]* GiB$'
     says out '^ *512  *+ [0-9.]* GiB$'
     says out '^ *1024  *x [0-9.]* GiB$'
@@ -398,6 +400,18 @@ timeline_keeps_names() {
     cp "$model" "$(printf 'a\377\001b.pt2')"
     gives 0 "$PLIMSOLL" estimate "$(printf 'a\377\001b.pt2')" --timeline t.svg
     says t.svg "<title>a$(printf '\357\277\275\357\277\275')b: "
+}
+# However long the model's name and the job's line are, and however narrow the picture is.
+no_title_is_cut() {
+    long=$(printf 'name-%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36)
+    cp "$model" "$long.pt2"
+    gives 0 "$PLIMSOLL" estimate "$long.pt2" --timeline t.svg
+    says t.svg ">$long: GPU memory over the first training steps<"
+    gives 0 "$PLIMSOLL" explain "$long.pt2" --time --times t.svg
+    says t.svg ">$long: where a step's time goes<"
+    set -- --accumulate 4 --checkpoint --gpu "NVIDIA RTX PRO 6000 Blackwell" --alloc-conf garbage_collection_threshold:0.8
+    gives 0 "$PLIMSOLL" estimate "$model" --batch 2,4 --heatmap t.svg "$@"
+    says t.svg '</title>[a-z0-9, ]*adamw, 4 passes per step, checkpointing, garbage_collection_threshold:0.8, on NVIDIA RTX PRO 6000 Blackwell, '
 }
 timeline_paths_that_cannot_be_written() {
     gives 4 "$PLIMSOLL" estimate "$model" --timeline no/such/folder/t.svg
@@ -821,7 +835,7 @@ other_inputs() {
 }
 
 for name in other_inputs cards_of_ones_own no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
-    explain_has_figures_out_of_memory timeline_keeps_names evaluate_says_what_is_amiss run_uses_what_is_built \
+    explain_has_figures_out_of_memory timeline_keeps_names no_title_is_cut evaluate_says_what_is_amiss run_uses_what_is_built \
     missing_file_is_3 broken_files_are_3_with_a_place \
     check_is_a_gate check_says_when_it_may_not_fit tables_show_three_words the_job_in_words version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
     explain_says_what_would_change explain_tells_where_time_goes compute_beside_what_is_counted hosts_differ collocate_tells_of_two \
