@@ -109,6 +109,19 @@ check_says_when_it_may_not_fit() {
         says err '^plimsoll: --risk: '
     done
 }
+# Where loading is the peak, the one line says so, and what the steps take; what was assumed is named with its option.
+check_tells_of_loading() {
+    set -- "$ROOT/examples/llama-7b.json" --train lora-r16 --parallel fsdp2:8 --seq 256 --gpu a100-80gb
+    gives 0 "$PLIMSOLL" check "$@" --load full
+    says out '^llama-7b: [0-9.]* GiB while loading (the steps by themselves take [0-9.]* [MG]iB), fits '
+    says err 'batch 1 is assumed, since no batch was given'
+    gives 0 "$PLIMSOLL" check "$@" --load full --json
+    [ "$(value steps_peak_bytes <out)" -lt "$(value peak_bytes <out)" ]
+    gives 0 "$PLIMSOLL" check "$@"
+    says out '^llama-7b: [0-9.]* GiB, fits '
+    gives 0 "$PLIMSOLL" estimate "$@"
+    says out 'batch 1 is assumed, since no batch was given (--batch)$'
+}
 # A table of several batches: a mark per word, the upper end where it decides; the picture likewise. Without UTF-8 in ASCII.
 tables_show_three_words() {
     gives 0 "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --heatmap h.svg
@@ -797,7 +810,7 @@ cards_of_ones_own() {
     says err '^plimsoll: wrong.tsv:2: cc should be a compute capability such as 8.0, found "8"'
     gives 3 "$PLIMSOLL" check "$model" --gpus "$model"
     gives 10 "$PLIMSOLL" check "$model" --gpu a100-80gb,memory=1GiB
-    says out 'NVIDIA A100 80GB (SXM) with 1 GiB of memory, as given'
+    says out 'NVIDIA A100 80GB (SXM or PCIe) with 1 GiB of memory, as given'
     gives 0 "$PLIMSOLL" estimate "$model" --gpu a100-80gb,memory=40GiB --json
     says out '"gpu":{"name":"a100-80gb,memory=40GiB","title":"[^"]*as given","capacity_bytes":42949672960'
     cp out one.json
@@ -837,7 +850,7 @@ other_inputs() {
 for name in other_inputs cards_of_ones_own no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
     explain_has_figures_out_of_memory timeline_keeps_names no_title_is_cut evaluate_says_what_is_amiss run_uses_what_is_built \
     missing_file_is_3 broken_files_are_3_with_a_place \
-    check_is_a_gate check_says_when_it_may_not_fit tables_show_three_words the_job_in_words version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
+    check_is_a_gate check_says_when_it_may_not_fit check_tells_of_loading tables_show_three_words the_job_in_words version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
     explain_says_what_would_change explain_tells_where_time_goes compute_beside_what_is_counted hosts_differ collocate_tells_of_two \
     collocate_names_the_place evaluate_has_targets evaluate_pictures_of_targets fit_finds_the_largest_batch explain_finds_what_makes_it_fit fit_finds_what_a_question_mark_asks_for gpus_are_listed timeline_is_written \
     timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place evaluate_wrong_usage \
