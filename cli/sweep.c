@@ -228,8 +228,9 @@ int sweep(const request *r, const pl_model *model) {
     pl_report *first = NULL;
     int code = fill(&g, r, model, &first);
     char line[600] = "";
+    pl_report shared = {0};
     if (code == 0) { /* what all cells share */
-        pl_report shared = *first;
+        shared = *first;
         if (g.batches.count > 1) shared.batch = PL_UNKNOWN;
         if (g.seqs.count > 1) shared.seq = PL_UNKNOWN;
         job_line(line, sizeof line, pl_model_describe(model), &shared, &r->job);
@@ -241,7 +242,7 @@ int sweep(const request *r, const pl_model *model) {
     if (code == 0 && r->json) {
         print_json(&g, first);
     } else if (code == 0) {
-        print_model(model, first, &r->job);
+        print_model(model, &shared, &r->job);
         putchar('\n');
         print_table(&g, first);
         print_falls(&g);

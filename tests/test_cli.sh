@@ -125,6 +125,7 @@ check_tells_of_loading() {
 # A table of several batches: a mark per word, the upper end where it decides; the picture likewise. Without UTF-8 in ASCII.
 tables_show_three_words() {
     gives 0 "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --heatmap h.svg
+    is "$(sed -n 2p out)" 'fp32, as exported, adamw, on NVIDIA T4'
     says out '^ *256 .*[0-9] GiB$'
     says out '^ *512  *~ [0-9.]* GiB (to [0-9.]* GiB)$'
     says out 'may not fit (its upper end in brackets)'
