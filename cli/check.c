@@ -7,7 +7,11 @@
 
 static void print_line(const pl_model *model, const pl_report *report) {
     text_clean(stdout, pl_model_describe(model)->name);
-    printf(": %s, ", text_bytes(report->peak_bytes).text);
+    printf(": %s", text_bytes(report->peak_bytes).text);
+    if (report->steps_peak_bytes >= 0 && report->steps_peak_bytes < report->peak_bytes)
+        printf(" while loading (the steps by themselves take %s)",
+               text_bytes(report->steps_peak_bytes).text);
+    fputs(", ", stdout);
     print_verdict(report);
 }
 
@@ -25,6 +29,7 @@ int verb_check(const request *r) {
         pl_json_put_bool(&j, "fits", report->fits);
         json_verdict(&j, report);
         pl_json_put_count(&j, "peak_bytes", report->peak_bytes);
+        pl_json_put_count(&j, "steps_peak_bytes", report->steps_peak_bytes);
         pl_json_put_count(&j, "low_bytes", report->low_bytes);
         pl_json_put_count(&j, "high_bytes", report->high_bytes);
         pl_json_put_count(&j, "upper_bytes", report->upper_bytes);

@@ -116,6 +116,8 @@ void job_line(char *out, size_t size, const pl_model_info *info, const pl_report
                            job->train ? job->train : "",
                            passes,
                            job->checkpoint ? "checkpointing" : "",
+                           job->channels_last ? "channels last" : "",
+                           job->alloc_conf ? job->alloc_conf : "",
                            ranks};
     out[0] = '\0';
     const int64_t sizes[] = {report->batch, report->seq};

@@ -1,7 +1,7 @@
-/* heatmap: the table of a sweep as a picture. A cell's colour is the share of the card that its
- * peak takes, from light to dark green; one that may not fit is yellow, with its upper end and a
- * broken line below, one that does not fit is red, with a whole line, so that the picture reads
- * without colours too. */
+/* heatmap: the table of a sweep as a picture. A cell's colour is the share that its peak takes of what
+ * a process can have of the card, from light to dark green; one that may not fit is yellow, with its
+ * upper end and a broken line below, one that does not fit is red, with a whole line, so that the
+ * picture reads without colours too. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void colour_of(char out[8], double share, pl_verdict verdict) {
 static void draw_cell(FILE *out, const sweep_grid *g, size_t row, size_t column) {
     const sweep_cell *c = &g->cells[row * g->seqs.count + column];
     double x = LEFT + (double)column * CELL_WIDE, y = TOP + (double)row * CELL_HIGH;
-    double share = (double)c->peak_bytes / (double)g->gpu->capacity_bytes;
+    double share = (double)c->peak_bytes / (double)g->usable_bytes;
     char colour[8];
     colour_of(colour, share, c->verdict);
     svg_rect(out, x + 1, y + 1, CELL_WIDE - 2, CELL_HIGH - 2, colour);
@@ -63,7 +63,7 @@ static void draw_legend(FILE *out, const sweep_grid *g, double y) {
         colour_of(colour, i / 10.0, PL_FITS);
         svg_rect(out, x, y, 16, 12, colour);
     }
-    snprintf(text, sizeof text, "fits: 0 to 100 %% of %s", text_bytes(g->gpu->capacity_bytes).text);
+    snprintf(text, sizeof text, "fits: 0 to 100 %% of %s", text_bytes(g->usable_bytes).text);
     svg_text(out, x + 8, y + 11, 12, SVG_START, SVG_INK, false, text);
     x = LEFT;
     for (int v = PL_MAY_NOT_FIT; v < PL_VERDICTS; v++, x += 132) {
@@ -84,6 +84,7 @@ int heatmap_write(const char *path, const sweep_grid *g) {
     snprintf(title, sizeof title, "%.200s: peak memory on %s", g->model, g->gpu->title);
     /* No title is cut, and no legend. */
     if (wide < 48 + svg_text_width(title, 17)) wide = 48 + svg_text_width(title, 17);
+    if (wide < 48 + svg_line_width(g->job, false)) wide = 48 + svg_line_width(g->job, false);
     if (wide < 480) wide = 480;
     svg_begin(out, (int)wide, (int)high, title);
     svg_line_of_text(out, 24, 28, 17, wide - 48, SVG_INK, true, title);

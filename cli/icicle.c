@@ -60,12 +60,15 @@ void icicle_draw(FILE *out, const pl_report *report, const pl_model_info *info, 
     int depths = 1;
     for (size_t i = 0; i < tree.row_count; i++)
         if (tree.rows[i].depth + 1 > depths) depths = tree.rows[i].depth + 1;
-    char text[1024];
+    char text[1024], line[1024];
     snprintf(text, sizeof text, "%s: where a step's time goes", info->name);
-    svg_begin(out, WIDTH, TOP + ROW * depths + BOTTOM, text);
-    svg_line_of_text(out, LEFT, 28, 17, WIDTH - 2 * LEFT, SVG_INK, true, text);
-    job_line(text, sizeof text, info, report, job);
-    svg_line_of_text(out, LEFT, 47, 12, WIDTH - 2 * LEFT, SVG_INK, false, text);
+    job_line(line, sizeof line, info, report, job);
+    double room = WIDTH - 2 * LEFT; /* no title is cut */
+    if (room < svg_line_width(text, true)) room = svg_line_width(text, true);
+    if (room < svg_line_width(line, false)) room = svg_line_width(line, false);
+    svg_begin(out, (int)room + 2 * LEFT, TOP + ROW * depths + BOTTOM, text);
+    svg_line_of_text(out, LEFT, 28, 17, room, SVG_INK, true, text);
+    svg_line_of_text(out, LEFT, 47, 12, room, SVG_INK, false, line);
     snprintf(text, sizeof text, "a step takes %s; shown are the %s of the %s",
              text_ms(report->step_ms.value).text, text_ms((double)tree.total / 1e6).text,
              times_by_host(report) ? "host" : "card");

@@ -91,10 +91,20 @@ static size_t bytes_of(const char *text, size_t letters, bool last) {
     return last ? length - at : at;
 }
 
+enum { SMALLEST = 10 };
+
+static double weight_of(bool bold) {
+    return bold ? 1.08 : 1;
+}
+
+double svg_line_width(const char *text, bool bold) {
+    return weight_of(bold) * svg_text_width(text, SMALLEST) + 1;
+}
+
 void svg_line_of_text(FILE *out, double x, double y, double size, double width, const char *fill,
                       bool bold, const char *text) {
-    double weight = bold ? 1.08 : 1;
-    while (size > 10 && weight * svg_text_width(text, size) > width) size--;
+    double weight = weight_of(bold);
+    while (size > SMALLEST && weight * svg_text_width(text, size) > width) size--;
     fprintf(out, "<text x=\"%s\" y=\"%s\" font-size=\"%s\" fill=\"%s\"%s><title>",
             PL_REAL(".1f", x), PL_REAL(".1f", y), PL_REAL(".0f", size), fill,
             bold ? " font-weight=\"bold\"" : "");

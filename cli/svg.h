@@ -25,10 +25,12 @@ void svg_circle(FILE *out, double x, double y, double radius, const char *fill, 
 /* bold: heavier; text is escaped. */
 void svg_text(FILE *out, double x, double y, double size, svg_anchor anchor, const char *fill,
               bool bold, const char *text);
-/* A line that is never cut: smaller where it is too long for `width` (down to 10), then with an
- * ellipsis in its middle; the whole text is its <title>. */
+/* A line that is smaller where it is too long for `width` (down to 10), then has an ellipsis in its
+ * middle; the whole text is its <title>. */
 void svg_line_of_text(FILE *out, double x, double y, double size, double width, const char *fill,
                       bool bold, const char *text);
+/* The width below which such a line has an ellipsis: a picture's titles are given that much. */
+double svg_line_width(const char *text, bool bold);
 /* About how wide a text is: letters of a sans-serif face are near 0.56 of its size. */
 double svg_text_width(const char *text, double size);
 

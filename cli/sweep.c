@@ -101,6 +101,15 @@ static small_text cell_text(const sweep_cell *c) {
     return t;
 }
 
+/* ", at a risk of 10 %", where another than the default is accepted. */
+static void add_risk(char *out, size_t size, const pl_report *first) {
+    pl_job standard;
+    pl_job_default(&standard);
+    size_t used = strlen(out);
+    if (first->risk != standard.risk)
+        snprintf(out + used, size - used, ", at a risk of %s", text_risk(first->risk).text);
+}
+
 /* What the marks mean, of those that occur. */
 static void print_marks(const sweep_grid *g, const pl_report *first) {
     bool seen[PL_VERDICTS] = {false};
@@ -113,11 +122,9 @@ static void print_marks(const sweep_grid *g, const pl_report *first) {
         if (v == PL_MAY_NOT_FIT) fputs(" (its upper end in brackets)", stdout);
         between = ", ";
     }
-    printf(": %s, %s usable", g->gpu->title, text_bytes(first->usable_bytes).text);
-    pl_job standard;
-    pl_job_default(&standard);
-    if (first->risk != standard.risk) printf(", at a risk of %s", text_risk(first->risk).text);
-    putchar('\n');
+    char risk[64] = "";
+    add_risk(risk, sizeof risk, first);
+    printf(": %s, %s usable%s\n", g->gpu->title, text_bytes(first->usable_bytes).text, risk);
 }
 
 static void print_table(const sweep_grid *g, const pl_report *first) {
@@ -221,18 +228,21 @@ int sweep(const request *r, const pl_model *model) {
     pl_report *first = NULL;
     int code = fill(&g, r, model, &first);
     char line[600] = "";
+    pl_report shared = {0};
     if (code == 0) { /* what all cells share */
-        pl_report shared = *first;
+        shared = *first;
         if (g.batches.count > 1) shared.batch = PL_UNKNOWN;
         if (g.seqs.count > 1) shared.seq = PL_UNKNOWN;
         job_line(line, sizeof line, pl_model_describe(model), &shared, &r->job);
+        g.usable_bytes = first->usable_bytes;
+        add_risk(line, sizeof line, first);
     }
     g.job = line;
     if (code == 0 && r->heatmap) code = heatmap_write(r->heatmap, &g);
     if (code == 0 && r->json) {
         print_json(&g, first);
     } else if (code == 0) {
-        print_model(model, first, &r->job);
+        print_model(model, &shared, &r->job);
         putchar('\n');
         print_table(&g, first);
         print_falls(&g);

@@ -18,6 +18,7 @@ typedef struct sweep_grid {
     const char *model; /* its name */
     const char *job;   /* in one line; "" where there is none */
     const pl_gpu *gpu;
+    int64_t usable_bytes;      /* what a process can have of it */
     number_list batches, seqs; /* rows and columns, at least one each */
     bool has_batch, has_seq;   /* the model has such a dimension */
     sweep_cell *cells;         /* [batches.count * seqs.count] */

@@ -345,7 +345,8 @@ const char *hint_of(const char *message) {
         {"gradient_checkpointing is not followed", " (--checkpoint)"},
         {"graphs would help", " (--graphs)"},
         {"are assumed, since none was given", " (--batch, --seq)"},
-        {"is assumed, since none was given", " (--batch or --seq)"},
+        {"is assumed, since no batch was given", " (--batch)"},
+        {"is assumed, since no sequence was given", " (--seq)"},
     };
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (strstr(message, hints[i].part)) return hints[i].hint;

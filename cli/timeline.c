@@ -317,12 +317,15 @@ static void write_svg(FILE *out, const pl_report *report, const pl_model_info *m
     int64_t capacity = report->usable_bytes;
     if (capacity > 0 && capacity < top + top / 2 && capacity + capacity / 16 > p.range)
         p.range = capacity + capacity / 16;
-    char title[1024];
+    char title[1024], line[1024];
     snprintf(title, sizeof title, "%s: GPU memory over the first training steps", model->name);
-    svg_begin(out, WIDTH, HEIGHT, title);
-    svg_line_of_text(out, LEFT, 26, 17, PLOT_WIDTH, SVG_INK, true, title);
-    job_line(title, sizeof title, model, report, job);
-    svg_line_of_text(out, LEFT, 45, 12, PLOT_WIDTH, SVG_INK, false, title);
+    job_line(line, sizeof line, model, report, job);
+    double room = PLOT_WIDTH; /* no title is cut */
+    if (room < svg_line_width(title, true)) room = svg_line_width(title, true);
+    if (room < svg_line_width(line, false)) room = svg_line_width(line, false);
+    svg_begin(out, LEFT + (int)room + RIGHT, HEIGHT, title);
+    svg_line_of_text(out, LEFT, 26, 17, room, SVG_INK, true, title);
+    svg_line_of_text(out, LEFT, 45, 12, room, SVG_INK, false, line);
     svg_line_of_text(
         out, LEFT, 61, 11, PLOT_WIDTH, SVG_FAINT, false,
         "lines and areas stand on what lies outside the allocator; in the legend, the most of each "

@@ -202,6 +202,12 @@ static void check_cards(void) {
         {"a100", NULL, "could be ", 0},
         {"h100 64gb", NULL, "no card \"h100 64gb\" in the catalogue; the nearest names are h100-",
          0},
+        {"4090", NULL, "the nearest names are rtx4090, ", 0},
+        {"a100x", NULL, "the nearest names are a100-", 0},
+        {"RTX PRO 6000 Max-Q", NULL, "the nearest names are rtxpro6000-", 0},
+        {"AMD Instinct MI300X", NULL, "in the catalogue, which holds NVIDIA's cards alone; ", 0},
+        {"MI300X", NULL, "in the catalogue, which holds NVIDIA's cards alone; ", 0},
+        {"Tesla K80", NULL, "no card \"Tesla K80\" in the catalogue; a card that is not there", 0},
         {"", NULL, "no card \"\"", 0},
         {NULL, NULL, "expected the name of a card", 0},
     };

@@ -156,6 +156,13 @@ static const struct {
     {"i.index.json", BYTES("{\"metadata\": {}, \"weight_map\": {}}"), "an index of weights"},
     {"trainer_state.json", BYTES("{\"global_step\": 3, \"log_history\": []}"),
      "the state of a training run"},
+    {"special_tokens_map.json", BYTES("{\"eos_token\": \"</s>\", \"bos_token\": \"<s>\"}"),
+     "the special tokens of a tokenizer"},
+    {"d.jsonl", BYTES("{\"text\": 1}\n{\"text\": 2}\n"), "several objects of JSON"},
+    {"c.json", BYTES("\xff\xfe{\0\"\0"), "a text in UTF-16"},
+    {"b.json", BYTES("\xef\xbb\xbf{\"one\": 1}"), "this object has none of their keys"},
+    {"b.md", BYTES("\xef\xbb\xbf# Title\n"), "a text, not a model"},
+    {"b", BYTES("\xef\xbb\xbf"), "the file is empty"},
     {"x.json", BYTES("{\"one\": 1}"), "this object has none of their keys"},
     {"x", BYTES("?? what"), "this is none of them"},
     {"e.json", BYTES(""), "the file is empty"},
@@ -194,6 +201,20 @@ static void large_weights_are_not_read(void) {
     CHECK_INT(pl_model_open(&model, "big.safetensors", NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "safetensors: weights") != NULL);
     unlink("big.safetensors");
+}
+
+static void a_mark_of_utf8_is_passed_over(void) {
+    static const char config[] =
+        "\xef\xbb\xbf{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 128, "
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 100}";
+    pl_model *model = NULL;
+    pl_error err = PL_SIZED(pl_error);
+    put("config.json", config, sizeof config - 1);
+    CHECK_INT(pl_model_open(&model, "config.json", NULL, &err), PL_OK);
+    pl_model_close(&model);
+    CHECK_INT(pl_model_open_memory(&model, config, sizeof config - 1, "c", NULL, &err), PL_OK);
+    pl_model_close(&model);
+    unlink("config.json");
 }
 
 static void folders(void) {
@@ -242,6 +263,9 @@ static void names_at_hugging_face(void) {
     pl_error err = PL_SIZED(pl_error);
     CHECK_INT(pl_model_open(&model, "meta-llama/Llama-2-7b", NULL, &err), PL_INPUT);
     CHECK(strstr(err.message, "`hf download meta-llama/Llama-2-7b config.json`") != NULL);
+    CHECK_INT(pl_model_open(&model, "https://huggingface.co/gpt2/config.json", NULL, &err),
+              PL_INPUT);
+    CHECK(strstr(err.message, "an address: nothing is fetched") != NULL);
     static const char *const others[] = {"models/net.pt2", "/meta/x", "./meta/x",
                                          "a/b/c",          "meta",    "a b/c"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -257,6 +281,7 @@ int main(void) {
     RUN(optimizers);
     RUN(rows);
     RUN(what_files_are);
+    RUN(a_mark_of_utf8_is_passed_over);
     RUN(large_weights_are_not_read);
     RUN(folders);
     RUN(names_at_hugging_face);

@@ -109,9 +109,23 @@ check_says_when_it_may_not_fit() {
         says err '^plimsoll: --risk: '
     done
 }
+# Where loading is the peak, the one line says so, and what the steps take; what was assumed is named with its option.
+check_tells_of_loading() {
+    set -- "$ROOT/examples/llama-7b.json" --train lora-r16 --parallel fsdp2:8 --seq 256 --gpu a100-80gb
+    gives 0 "$PLIMSOLL" check "$@" --load full
+    says out '^llama-7b: [0-9.]* GiB while loading (the steps by themselves take [0-9.]* [MG]iB), fits '
+    says err 'batch 1 is assumed, since no batch was given'
+    gives 0 "$PLIMSOLL" check "$@" --load full --json
+    [ "$(value steps_peak_bytes <out)" -lt "$(value peak_bytes <out)" ]
+    gives 0 "$PLIMSOLL" check "$@"
+    says out '^llama-7b: [0-9.]* GiB, fits '
+    gives 0 "$PLIMSOLL" estimate "$@"
+    says out 'batch 1 is assumed, since no batch was given (--batch)$'
+}
 # A table of several batches: a mark per word, the upper end where it decides; the picture likewise. Without UTF-8 in ASCII.
 tables_show_three_words() {
     gives 0 "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --heatmap h.svg
+    is "$(sed -n 2p out)" 'fp32, as exported, adamw, on NVIDIA T4'
     says out '^ *256 .*[0-9] GiB$'
     says out '^ *512  *~ [0-9.]* GiB (to [0-9.]* GiB)$'
     says out 'may not fit (its upper end in brackets)'
@@ -120,7 +134,9 @@ tables_show_three_words() {
     says h.svg '>to [0-9.]* GiB<'
     says h.svg '>~ may not fit<'
     says h.svg 'does not fit<'
-    gives 0 env LC_ALL=C "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --risk 50
+    says h.svg '>fits: 0 to 100 % of 14.78 GiB<'
+    gives 0 env LC_ALL=C "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --risk 50 --heatmap h.svg
+    says h.svg 'usable, at a risk of 50 %<'
     says out '^ *256  *+ [0-9.]* GiB$'
     says out '^ *512  *+ [0-9.]* GiB$'
     says out '^ *1024  *x [0-9.]* GiB$'
@@ -398,6 +414,18 @@ timeline_keeps_names() {
     cp "$model" "$(printf 'a\377\001b.pt2')"
     gives 0 "$PLIMSOLL" estimate "$(printf 'a\377\001b.pt2')" --timeline t.svg
     says t.svg "<title>a$(printf '\357\277\275\357\277\275')b: "
+}
+# However long the model's name and the job's line are, and however narrow the picture is.
+no_title_is_cut() {
+    long=$(printf 'name-%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36)
+    cp "$model" "$long.pt2"
+    gives 0 "$PLIMSOLL" estimate "$long.pt2" --timeline t.svg
+    says t.svg ">$long: GPU memory over the first training steps<"
+    gives 0 "$PLIMSOLL" explain "$long.pt2" --time --times t.svg
+    says t.svg ">$long: where a step's time goes<"
+    set -- --accumulate 4 --checkpoint --gpu "NVIDIA RTX PRO 6000 Blackwell" --alloc-conf garbage_collection_threshold:0.8
+    gives 0 "$PLIMSOLL" estimate "$model" --batch 2,4 --heatmap t.svg "$@"
+    says t.svg '</title>[a-z0-9, ]*adamw, 4 passes per step, checkpointing, garbage_collection_threshold:0.8, on NVIDIA RTX PRO 6000 Blackwell, '
 }
 timeline_paths_that_cannot_be_written() {
     gives 4 "$PLIMSOLL" estimate "$model" --timeline no/such/folder/t.svg
@@ -783,7 +811,7 @@ cards_of_ones_own() {
     says err '^plimsoll: wrong.tsv:2: cc should be a compute capability such as 8.0, found "8"'
     gives 3 "$PLIMSOLL" check "$model" --gpus "$model"
     gives 10 "$PLIMSOLL" check "$model" --gpu a100-80gb,memory=1GiB
-    says out 'NVIDIA A100 80GB (SXM) with 1 GiB of memory, as given'
+    says out 'NVIDIA A100 80GB (SXM or PCIe) with 1 GiB of memory, as given'
     gives 0 "$PLIMSOLL" estimate "$model" --gpu a100-80gb,memory=40GiB --json
     says out '"gpu":{"name":"a100-80gb,memory=40GiB","title":"[^"]*as given","capacity_bytes":42949672960'
     cp out one.json
@@ -821,9 +849,9 @@ other_inputs() {
 }
 
 for name in other_inputs cards_of_ones_own no_verb_is_wrong_usage wrong_usage wrong_settings_are_named values_in_any_case help_is_a_verb_too \
-    explain_has_figures_out_of_memory timeline_keeps_names evaluate_says_what_is_amiss run_uses_what_is_built \
+    explain_has_figures_out_of_memory timeline_keeps_names no_title_is_cut evaluate_says_what_is_amiss run_uses_what_is_built \
     missing_file_is_3 broken_files_are_3_with_a_place \
-    check_is_a_gate check_says_when_it_may_not_fit tables_show_three_words the_job_in_words version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
+    check_is_a_gate check_says_when_it_may_not_fit check_tells_of_loading tables_show_three_words the_job_in_words version_is_printed estimate_json_adds_up every_verb_has_json more_batch_takes_more \
     explain_says_what_would_change explain_tells_where_time_goes compute_beside_what_is_counted hosts_differ collocate_tells_of_two \
     collocate_names_the_place evaluate_has_targets evaluate_pictures_of_targets fit_finds_the_largest_batch explain_finds_what_makes_it_fit fit_finds_what_a_question_mark_asks_for gpus_are_listed timeline_is_written \
     timeline_paths_that_cannot_be_written evaluate_sums_up evaluate_names_the_place evaluate_wrong_usage \

@@ -130,6 +130,12 @@ def _check_reading(reading: Dict[str, Any]) -> None:
             raise UsageError("no such setting; there are %s" % ", ".join([*DEFAULTS, "targets", "via", *READING]), key)
 
 
+def check_settings(settings: Dict[str, Any]) -> None:
+    """UsageError where estimate() would refuse one of them whatever the model is."""
+    _check_reading({k: v for k, v in settings.items() if k not in DEFAULTS and k not in ("targets", "via")})
+    _check(dict(DEFAULTS, **{k: v for k, v in settings.items() if k in DEFAULTS}))
+
+
 # ---- a family that the library does not know ----
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -16,9 +16,9 @@ import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import _export, _inputs, _words
-from ._api import estimate, gpus
+from ._api import check_settings, estimate, gpus
 from ._cards import card_of
-from ._errors import Error, UsageError
+from ._errors import Error, MissingError, UsageError
 from ._report import Gpu, Report
 
 MOST_VALUES = 1 << 22  # integers of an input that keep their values
@@ -178,6 +178,9 @@ class Watch:
     def __init__(self, on_no_fit: str, gpu: Optional[str], risk: Optional[float], settings: Dict[str, Any]) -> None:
         if on_no_fit not in ("warn", "refuse"):
             raise UsageError('"warn" or "refuse", not %r' % (on_no_fit,), "on_no_fit")
+        with contextlib.suppress(MissingError):  # no library: a warning, when it is asked
+            # A card that is misspelt would let every training through.
+            check_settings(dict(settings, gpu=gpu if gpu is not None else "h200", risk=risk))
         self.on_no_fit, self.gpu, self.risk, self.settings = on_no_fit, gpu, risk, settings
         self.first = True  # rank 0, which prints
         self.report: Optional[Report] = None

@@ -8,6 +8,7 @@ Colours and sizes stand as attributes, since notebooks strip style sheets.
 """
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Sequence, Tuple
 
 from . import _words
@@ -22,6 +23,8 @@ COLOURS = {"context": "#b9b5ae", "weights": "#4a78a8", "optimizer": "#a97ba3", "
 STACK = [kind for kind in COLOURS if kind != "fragmentation"]
 INK, FAINT, GRID, PAPER, ALARM, GOOD = "#22221f", "#74746c", "#dadad2", "#f6f6f3", "#c2272d", "#2f7d32"
 VERDICTS = {"fits": GOOD, "may not fit": "#8a5a00", "does not fit": ALARM}
+SMALLEST = 10  # points of a title
+LABELS = 38  # two lines of labels above the curve
 FONT = "'DejaVu Sans','Noto Sans',Arial,Helvetica,sans-serif"
 
 _BANDS = {"load": ("load",), "forward": ("forward", "fwd", "f"), "backward": ("backward", "bwd", "b"),
@@ -30,6 +33,15 @@ _BANDS = {"load": ("load",), "forward": ("forward", "fwd", "f"), "backward": ("b
 
 def _text_width(text: str, points: float) -> float:
     return 0.58 * points * len(text)
+
+
+def _folded(text: str, points: float, bold: bool, width: float) -> Tuple[float, List[str]]:
+    """In so many lines as it takes, and their size: smaller where it is too long, down to SMALLEST."""
+    each = 1.08 if bold else 1.0
+    while points > SMALLEST and each * _text_width(text, points) > width:
+        points -= 1
+    room = max(int(width / (each * _text_width("x", points))), 8)
+    return points, textwrap.wrap(text, room, break_on_hyphens=False) or [""]
 
 
 def _tick(count: int) -> str:
@@ -44,22 +56,30 @@ class _Picture:
 
     def __init__(self, report: "Report", width: int, height: int, title: bool) -> None:
         self.report, self.width, self.height = report, width, height
-        self.left, self.right, self.top = 84, 24, 104 if title else 50
+        self.left, self.right = 84, 24
         self.plot_width = width - self.left - self.right
         self.out: List[str] = []
+        self.head = "%s: GPU memory over the first training steps" % report.name
+        job = "%s, %s usable" % (report._lines_of_model()[1], _words.size(report.usable_bytes))
+        note = "lines and areas stand on what lies outside the allocator; in the legend, the most of each kind"
+        self.titles = [_folded(self.head, 17, True, self.plot_width), _folded(job, 12, False, self.plot_width),
+                       _folded(note, 11, False, self.plot_width)] if title else []
+        self.top = 104 + 14 * sum(len(lines) - 1 for _, lines in self.titles) if title else 50
         self.outside = report.overhead_bytes or 0
         self.most = {kind: 0 for kind in MOMENT_KINDS}
         self.total = 0
         self.columns = self._gather()
+        self.legend_rows = self._legend_rows()
+        self.bottom = 48 + 22 * len(self.legend_rows)
+        self.plot_height = height - self.top - self.bottom
         top = max(reserved for _, reserved, _, _ in self.columns) + self.outside
-        self.range = max(top + top // 10, 1)  # room for the peak's label
+        # Room for the labels of the peak and of the card, one above the other.
+        part = min(10 / 11, max(1 - LABELS / max(self.plot_height, 1), 0.5))
+        self.range = max(int(top / part), 1)
         capacity = report.usable_bytes
         if 0 < capacity < top + top // 2:
             self.range = max(self.range, capacity + capacity // 16)
         self.tops = [self._stack(kinds) for kinds, _, _, _ in self.columns]
-        self.legend_rows = self._legend_rows()
-        self.bottom = 48 + 22 * len(self.legend_rows)
-        self.plot_height = height - self.top - self.bottom
 
     def _gather(self) -> List[Tuple[Sequence[int], int, int, int]]:
         moments = self.report._moments()
@@ -108,17 +128,14 @@ class _Picture:
         self.out.append('<text x="%.1f" y="%.1f" font-size="%.0f" text-anchor="%s" fill="%s"%s>%s</text>'
                         % (x, y, points, anchor, fill, ' font-weight="bold"' if bold else "", _words.xml(string)))
 
-    def fitted(self, y: float, string: str, points: float, fill: str = INK, bold: bool = False) -> None:
-        """A line that is never cut: smaller where it is too long (down to 10), then with an ellipsis in its middle; whole as its title."""
-        weight = 1.08 if bold else 1.0
-        while points > 10 and weight * _text_width(string, points) > self.plot_width:
-            points -= 1
-        shown, room = string, int(self.plot_width / (weight * _text_width("x", points)))
-        if len(string) > room:
-            half = max(room // 2, 2)
-            shown = string[:half] + "…" + string[len(string) - half + 1:]
-        self.out.append('<text x="%.1f" y="%.1f" font-size="%.0f" fill="%s"%s><title>%s</title>%s</text>'
-                        % (self.left, y, points, fill, ' font-weight="bold"' if bold else "", _words.xml(string), _words.xml(shown)))
+    def head_lines(self) -> None:
+        """No title is cut: each is smaller where it is too long, then of several lines."""
+        y = 26.0
+        for (points, lines), fill, below in zip(self.titles, (INK, INK, FAINT), (19, 16, 0)):
+            for line in lines:
+                self.text(self.left, y, line, points, fill=fill, bold=fill is INK and below == 19)
+                y += 14
+            y += below - 14
 
     # ---- parts ----
 
@@ -258,15 +275,11 @@ class _Picture:
 def timeline_svg(report: "Report", width: int = 1200, height: int = 620, title: bool = True) -> str:
     """The simulated steps as one SVG element."""
     p = _Picture(report, width, height, title)
-    head = "%s: GPU memory over the first training steps" % report.name
     p.out.append('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="%s">'
                  % (width, height, width, height, FONT))
-    p.out.append("<title>%s</title>" % _words.xml(head))
+    p.out.append("<title>%s</title>" % _words.xml(p.head))
     p.rect(0, 0, width, height, PAPER)
-    if title:
-        p.fitted(26, head, 17, bold=True)
-        p.fitted(45, report._lines_of_model()[1] + ", %s usable" % _words.size(report.usable_bytes), 12)
-        p.fitted(61, "lines and areas stand on what lies outside the allocator; in the legend, the most of each kind", 11, FAINT)
+    p.head_lines()
     p.bands(False)
     p.axes()
     p.layers()

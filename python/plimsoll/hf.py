@@ -31,7 +31,8 @@ class PlimsollCallback(TrainerCallback):
     risk: the chance of an out-of-memory that is accepted (0.025 where None).
     settings: others of plimsoll.estimate() than Trainer's own arguments say, such as alloc_conf or precision.
 
-    report is the estimate (a plimsoll.Report), None until the first step. Whatever fails in here is a warning.
+    report is the estimate (a plimsoll.Report), None until the first step. Whatever fails in a training is a warning;
+    settings that estimate() would refuse whatever the model is are a UsageError at once.
     """
 
     def __init__(self, on_no_fit: str = "warn", gpu: Optional[str] = None, risk: Optional[float] = None, **settings: Any) -> None:

@@ -115,6 +115,10 @@ class HuggingFace(unittest.TestCase):
         self.assertIn("'loss'", said)
         with self.assertRaises(plimsoll.UsageError):
             PlimsollCallback("perhaps")
+        for wrong in (dict(gpu="no-such-card"), dict(risk=7), dict(precison="bf16"), dict(precision="bf17"), dict(gpus="no-such-file")):
+            with self.assertRaises(plimsoll.Error, msg=str(wrong)):
+                PlimsollCallback("refuse", **wrong)
+        PlimsollCallback("refuse", gpu="l4", risk=0.1, alloc_conf="expandable_segments:True", via="trace", batch=2)
 
     def test_a_failure_is_a_warning(self):
         from plimsoll.hf import PlimsollCallback
@@ -123,9 +127,6 @@ class HuggingFace(unittest.TestCase):
             with_it, said, warned = self.run_it(PlimsollCallback("refuse"))
         self.assertEqual(plain, with_it)
         self.assertTrue(any("no estimate: RuntimeError: broken on purpose" in w for w in warned), warned)
-        with_it, said, warned = self.run_it(PlimsollCallback(gpu="no-such-card"))
-        self.assertEqual(plain, with_it)
-        self.assertTrue(any("no estimate: gpu" in w for w in warned), warned)
 
     def test_rank_0_prints(self):
         from plimsoll.hf import PlimsollCallback

@@ -199,6 +199,24 @@ class Pictures(unittest.TestCase):
         highest = min(float(part.split("H")[0]) for part in line.get("d").replace("M", "V").split("V")[2:])
         self.assertAlmostEqual(float(dot.get("cy")), highest, delta=0.2)
 
+    def test_no_title_is_cut_and_no_label_covers_another(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "name-" * 36 + ".pt2")
+            with open(EXAMPLE, "rb") as whole, open(path, "wb") as out:
+                out.write(whole.read())
+            report = plimsoll.estimate(path, gpu="rtxpro6000-blackwell", accumulate=4, checkpoint=True)
+        for size in ((), (700, 400)):
+            root = ElementTree.fromstring(report.timeline_svg(*size))
+            texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
+            self.assertEqual(float(root.get("width")), size[0] if size else 1200)
+            said = "".join(t.text for t in texts).replace(" ", "")
+            self.assertIn("name-" * 36 + ":GPUmemoryoverthefirsttrainingsteps", said)
+            self.assertIn("onNVIDIARTXPRO6000Blackwell,94.72GiBusable", said)
+            for text in texts:
+                self.assertLess(0.56 * float(text.get("font-size")) * len(text.text), float(root.get("width")) - 84)
+            usable, peak = (next(float(t.get("y")) for t in texts if t.text.startswith(word)) for word in ("\u2191", "peak "))
+            self.assertGreater(abs(peak - usable), 11)
+
     def test_the_numbers_are_the_commands(self):
         with tempfile.TemporaryDirectory() as folder:
             ours, theirs = os.path.join(folder, "a.csv"), os.path.join(folder, "b.csv")

@@ -211,11 +211,11 @@ static size_t common_letters(const char *a, const char *b) {
     return length;
 }
 
-/* The rows that the name could be; those that begin as it does (rtx4..., h100...) and are near to it
- * in spelling; those that are near. */
+/* The rows that the name could be; those that begin as it does (rtx4..., h100...) or hold it ("4090");
+ * those that are near to it in spelling, two letters of five apart at the most. */
 static void collect(named_cards *likely, named_cards *alike, named_cards *near,
                     const bare_name *wanted, const pl_catalogue *own) {
-    enum { SAME_LETTERS = 4 };
+    enum { SAME_LETTERS = 4, HELD_LETTERS = 3 };
     for (int library = own ? 0 : 1; library < 2; library++) {
         size_t count;
         const pl_card_row *table = pl_card_rows(library ? NULL : own, &count);
@@ -226,13 +226,25 @@ static void collect(named_cards *likely, named_cards *alike, named_cards *near,
             if (could_be(wanted, &table[i])) add_named(likely, table[i].gpu.name, 0);
             if (row.profile[0]) continue;
             const char *bare = row.text + row.begins[row.begin_count - 1];
-            size_t far = pl_spelling_distance(text, bare);
-            if (2 * far > strlen(text) + 1) continue;
-            add_named(near, table[i].gpu.name, far);
-            if (common_letters(text, bare) >= SAME_LETTERS)
+            size_t far = pl_spelling_distance(text, bare), length = strlen(text);
+            if (5 * far <= 2 * length) add_named(near, table[i].gpu.name, far);
+            if (common_letters(text, bare) >= SAME_LETTERS ||
+                (length >= HELD_LETTERS && strstr(bare, text)))
                 add_named(alike, table[i].gpu.name, far);
         }
     }
+}
+
+/* AMD's, Intel's, Google's and Apple's names; "#": a digit. */
+static bool is_of_another_maker(const bare_name *wanted) {
+    static const char *const begins[] = {"amd",   "instinct", "radeon", "mi#", "rx#",   "gfx#",
+                                         "intel", "gaudi",    "habana", "tpu", "apple", "mps"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        size_t same = common_letters(wanted->text, begins[i]);
+        if (!begins[i][same] || (begins[i][same] == '#' && is_digit(wanted->text[same])))
+            return true;
+    }
+    return false;
 }
 
 pl_status pl_card_unknown(const char *name, const pl_catalogue *own, pl_error *err) {
@@ -252,7 +264,10 @@ pl_status pl_card_unknown(const char *name, const pl_catalogue *own, pl_error *e
     named_cards *shown = tells && likely.count ? &likely : alike.count ? &alike : &near;
     list_cards(list, sizeof list, shown);
     return pl_fail(err, PL_USAGE, "gpu", -1, "no card \"%.100s\" in the catalogue%s%s; %s", name,
-                   shown->count ? "; the nearest names are " : "", list, other);
+                   shown->count                   ? "; the nearest names are "
+                   : is_of_another_maker(&wanted) ? ", which holds NVIDIA's cards alone"
+                                                  : "",
+                   list, other);
 }
 
 /* ---- what a card gives ---- */

@@ -70,8 +70,9 @@ static void warn_of_recipe(pl_report *report, const pl_recipe *r, const pl_job *
                  "batch %lld and sequence %lld are assumed, since none was given",
                  (long long)r->batch, (long long)r->seq);
     else if (batch || seq)
-        snprintf(text, sizeof text, "%s %lld is assumed, since none was given",
-                 batch ? "batch" : "sequence", (long long)(batch ? r->batch : r->seq));
+        snprintf(text, sizeof text, "%s %lld is assumed, since no %s was given",
+                 batch ? "batch" : "sequence", (long long)(batch ? r->batch : r->seq),
+                 batch ? "batch" : "sequence");
     if (batch || seq) pl_report_warn(report, text);
     for (size_t i = 0; i < r->warning_count; i++) pl_report_warn(report, r->warnings[i]);
 }

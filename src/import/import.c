@@ -91,6 +91,14 @@ static const char expected[] =
     "plimsoll "
     "wrote";
 
+static size_t blanks(const char *text, size_t size) {
+    size_t at = 0;
+    while (at < size &&
+           (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t'))
+        at++;
+    return at;
+}
+
 pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, const char *name,
                            const pl_reading *reading, pl_error *err) {
     *out = (pl_imported){0};
@@ -98,10 +106,14 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
     if (what) return pl_fail(err, PL_INPUT, name, -1, "%s", what);
     if (pl_zip_is(bytes, size)) return pl_import_pt2(&out->graph, bytes, size, name, reading, err);
     const char *text = bytes;
-    size_t at = 0;
-    while (at < size &&
-           (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t'))
-        at++;
+    /* JSON behind a mark of UTF-8, as editors of Windows write it; places are counted from behind it. */
+    size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    size_t at = mark + blanks(text + mark, size - mark);
+    if (mark && at < size && text[at] == '{') {
+        text += mark;
+        size -= mark;
+        at -= mark;
+    }
     if (at == size)
         return pl_fail(err, PL_INPUT, name, (int64_t)at, "expected a model; the file is empty");
     if (text[at] == '{') {
@@ -113,9 +125,13 @@ pl_status pl_import_memory(pl_imported *out, const void *bytes, size_t size, con
             return pl_fail(err, PL_INPUT, name, -1, "%s", kind);
         pl_json json; /* is it broken, or of no kind that is known? */
         pl_json_open(&json, text, size, PL_JSON_MAX_DEPTH);
-        if (pl_json_skip(&json) && pl_json_end(&json))
+        bool whole = pl_json_skip(&json);
+        if (whole && pl_json_end(&json))
             return pl_fail(err, PL_INPUT, name, (int64_t)at,
                            "%s; this object has none of their keys", expected);
+        if (whole && text[json.failure_at] == '{')
+            return pl_fail(err, PL_INPUT, name, json.failure_at,
+                           "several objects of JSON one behind the other: data, not a model");
         return pl_fail(err, PL_INPUT, name, json.failure_at, "expected %s", json.failure);
     }
     if (pl_onnx_is(bytes, size))
@@ -183,6 +199,9 @@ pl_status pl_import_file(pl_imported *out, const char *path, const pl_reading *r
         path = inside;
     }
     pl_status status = pl_file_begin(&file, path, err);
+    if (status != PL_OK && strstr(path, "://"))
+        return pl_fail(err, PL_INPUT, path, -1,
+                       "an address: nothing is fetched; download the file, and give that");
     if (status != PL_OK) return is_model_id(path) ? no_such_file(path, err) : status;
     file.budget = used.budget;
     size_t size = file.size < sizeof head ? file.size : sizeof head;

@@ -18,6 +18,9 @@ static const char image[] = "an image, not a model";
 static const char packed[] = "a compressed file; unpack it, and give what is inside";
 static const char keras[] =
     "a model of Keras or TensorFlow (HDF5), which is not read; PyTorch's models and ONNX are";
+static const char wide[] = "begins as a text in UTF-16 does, which is not read; save it as UTF-8";
+static const char special[] =
+    "the special tokens of a tokenizer; the config.json that lies beside it is the file to give";
 static const char table[] = "a table of data, not a model";
 
 /* ---- first bytes ---- */
@@ -54,6 +57,8 @@ static const struct {
     SIGN(0, "BZh", packed),
     SIGN(0, "\x28\xb5\x2f\xfd", packed),
     SIGN(0, "7z\xbc\xaf", packed),
+    SIGN(0, "\xff\xfe", wide),
+    SIGN(0, "\xfe\xff", wide),
     SIGN(257, "ustar", "a tar archive; unpack it, and give the model's config.json"),
     SIGN(0,
          "\x7f"
@@ -127,7 +132,7 @@ const char *pl_whatis_text(const void *bytes, size_t size, const char *name) {
         {false, ".pb", "a TensorFlow graph, which is not read; PyTorch's models and ONNX are"},
         {false, ".engine", "a TensorRT engine, made for inference; it cannot be trained"},
         {false, ".bin", "raw weights, without a graph; " GIVE},
-        {false, ".md", "a text"},
+        {false, ".md", "a text, not a model"},
     };
     const char *text = bytes;
     while (size > 0 && (*text == ' ' || *text == '\n' || *text == '\r' || *text == '\t' ||
@@ -216,6 +221,8 @@ bool pl_whatis_json(char *out, size_t room, const char *text, size_t size) {
         {{"zero_optimization", NULL},
          "a configuration of DeepSpeed, not a model; the model's config.json is the file to give",
          false},
+        {{"bos_token", NULL}, special, false},
+        {{"unk_token", NULL}, special, false},
         {{"schema", "memory"}, "an estimate that was written before, not a model", false},
     };
     enum { ROWS = sizeof objects / sizeof *objects };
