@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 try:
     import torch
@@ -27,6 +28,23 @@ def train():
     optimizer.zero_grad()
     model(torch.randn(16, 64).cuda()).square().mean().backward()
     optimizer.step()
+'''
+
+
+# Other names of the user's files; that of a process which sees the disk itself among them.
+WAYS_THROUGH_PROC = '''
+train()
+fd = os.open("a.pt", os.O_RDONLY)
+open("/proc/self/fd/%d" % fd, "w").write("1")
+assert open("a.pt").read() == "1"
+os.close(os.open("/dev/fd/%d" % os.open("b.pt", os.O_RDONLY), os.O_WRONLY | os.O_TRUNC))
+open("/proc/self/cwd/log.txt", "a").write("1")
+for parent in ("cwd", "root" + os.getcwd()):
+    open("/proc/%d/%s/x.txt" % (os.getppid(), parent), "w").write("1")
+    os.chmod("/proc/%d/%s/x.bin" % (os.getppid(), parent), 0o600)
+assert open("x.txt").read() == "1"
+open("/dev/stderr", "w").write("to the terminal")
+print(os.stat("/dev/stdout").st_mode, file=open("/dev/null", "w"))
 '''
 
 
@@ -64,13 +82,13 @@ class Folder(unittest.TestCase):
                                    s.st_nlink, attributes)
         return found
 
-    def run_it(self, script, code=0, same=True):
+    def run_it(self, script, code=0, same=True, **how):
         """The warnings of the run, after which every file must be as it was; where it need not be, those that differ too."""
         with open(self.path("train.py"), "w") as out:
             out.write(HEAD + script)
         before = self.tree()
-        done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", "train.py"], capture_output=True, text=True, cwd=self.folder,
-                              env=dict(os.environ, PLIMSOLL_NAMESPACE=self.namespace))
+        how = {"cwd": self.folder, **how, "env": dict(os.environ, PLIMSOLL_NAMESPACE=self.namespace, **how.get("env", {}))}
+        done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", self.path("train.py")], capture_output=True, text=True, **how)
         after = self.tree()
         differ = sorted(os.path.relpath(p, self.folder) for p in {*before, *after} if before.get(p) != after.get(p))
         if same:
@@ -585,6 +603,75 @@ assert os.stat("x.npy").st_mode & 0o777 == 0o600
 with open("log.txt", "a") as f:
     f.write("more")
 assert open("log.txt").read() == "the user's log.txtmore"
+    def test_a_file_that_is_opened_to_be_cut_to_nothing(self):
+        self.held(self.run_it('''
+train()
+fd = os.open("a.pt", os.O_RDWR | os.O_TRUNC)
+os.write(fd, b"1")
+os.close(fd)
+assert open("a.pt").read() == "1"
+os.close(os.open("b.pt", os.O_RDONLY | os.O_TRUNC))
+assert os.path.getsize("b.pt") == 0
+train()
+'''))
+
+    def test_ways_through_proc(self):
+        held = self.held(self.run_it(WAYS_THROUGH_PROC + '''
+import posix
+try:
+    posix.open("/proc/self/cwd/c.pt", os.O_WRONLY | os.O_TRUNC)
+    raise AssertionError("not refused")
+except PermissionError:
+    pass
+train()
+'''))
+        self.assertIn("open (/proc/self/fd/", held)
+
+    def test_handlers_of_signals(self):
+        self.held(self.run_it('''
+import signal
+def alarm(*_):
+    open("log.txt", "w").write("alarm")
+    if os.path.exists("a.pt"):
+        os.remove("a.pt")
+    open("a.pt", "w").write("alarm")
+assert signal.signal(signal.SIGALRM, alarm) is signal.SIG_DFL and signal.getsignal(signal.SIGALRM) is alarm
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+end = time.time() + 1
+while time.time() < end:
+    open("x.txt", "a").write("1")
+    os.rename("b.pt", "b2.pt")
+    os.rename("b2.pt", "b.pt")
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert signal.signal(signal.SIGALRM, signal.SIG_IGN) is alarm
+train()
+'''))
+
+    def test_a_folder_that_is_made_and_renamed(self):
+        self.held(self.run_it('''
+os.makedirs("run.tmp/checkpoint")
+open("run.tmp/checkpoint/w", "w").write("1")
+os.rename("run.tmp", "run")
+assert open("run/checkpoint/w").read() == "1"
+train()
+train()
+'''))
+
+    def test_holes_are_not_filled(self):
+        with open(self.path("large.bin"), "wb") as out:
+            out.truncate(1 << 40)
+            out.seek(1 << 30)
+            out.write(b"the user's")
+        with unittest.mock.patch.object(Folder, "tree", lambda folder: {"large.bin": os.stat(folder.path("large.bin")).st_mtime_ns}):
+            self.to_the_end('''
+train()
+with open("large.bin", "r+b") as f:
+    f.write(b"1")
+    f.seek(1 << 30)
+    assert f.read(10) == b"the user's" and os.fstat(f.fileno()).st_size == 1 << 40 and os.fstat(f.fileno()).st_blocks < 1000
+train()
+''')
+
 np.save("x.npy", np.ones(3))
 m = np.memmap("x.bin", dtype="uint8", mode="r+", shape=(4,))
 m[:] = 7
