@@ -551,6 +551,23 @@ try:
         train()
 finally:
     torch.save(model.state_dict(), "ckpt.pt")
+    @unittest.skipUnless(importlib.util.find_spec("safetensors"), "no safetensors")
+    def test_safetensors_opened(self):
+        self.held(self.run_it('''
+from safetensors import safe_open
+from safetensors.torch import load_model, save_file, save_model
+save_model(model, "new.safetensors")
+assert load_model(model, "new.safetensors") == (set(), [])
+save_file({"a": torch.ones(3, 4), "b": torch.zeros(2).cuda()}, "x.bin")
+os.rename("x.bin", "m.safetensors")
+with safe_open("m.safetensors", framework="pt", device="cpu") as f:
+    assert list(f.keys()) == ["a", "b"] and f.get_tensor("b").device.type == "cpu"
+    part = f.get_slice("a")
+    assert part.get_shape() == [3, 4] and part.get_dtype() == "F32" and part[1:2].tolist() == [[1.0] * 4]
+train()
+train()
+'''))
+
     os.remove("log.txt")
 '''))
 
@@ -560,6 +577,7 @@ finally:
     def test_temporary_files_are_the_scripts_own(self):
         self.assertFalse([w for w in self.run_it('''
 import tempfile
+gpt2 = GPT2LMHeadModel.from_pretrained("new")
 train()
 with tempfile.TemporaryDirectory() as folder:
     Path(folder, "x").write_text("x")
