@@ -551,6 +551,23 @@ train()
 '''))
         self.assertIn("safetensors.torch.save_file (m.safetensors)", held)
 
+    @unittest.skipUnless(importlib.util.find_spec("safetensors"), "no safetensors")
+    def test_safetensors_opened(self):
+        self.held(self.run_it('''
+from safetensors import safe_open
+from safetensors.torch import load_model, save_file, save_model
+save_model(model, "new.safetensors")
+assert load_model(model, "new.safetensors") == (set(), [])
+save_file({"a": torch.ones(3, 4), "b": torch.zeros(2).cuda()}, "x.bin")
+os.rename("x.bin", "m.safetensors")
+with safe_open("m.safetensors", framework="pt", device="cpu") as f:
+    assert list(f.keys()) == ["a", "b"] and f.get_tensor("b").device.type == "cpu"
+    part = f.get_slice("a")
+    assert part.get_shape() == [3, 4] and part.get_dtype() == "F32" and part[1:2].tolist() == [[1.0] * 4]
+train()
+train()
+'''))
+
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "no transformers")
     def test_save_pretrained(self):
         self.held(self.run_it('''
@@ -560,6 +577,7 @@ gpt2 = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=32, n_head=2, vocab_size=100
 gpt2.save_pretrained("out")
 gpt2.save_pretrained("new")
 assert sorted(os.listdir("new")) == ["config.json", "generation_config.json", "model.safetensors"]
+gpt2 = GPT2LMHeadModel.from_pretrained("new")
 train()
 '''))
 
@@ -579,76 +597,12 @@ try:
         train()
 finally:
     torch.save(model.state_dict(), "ckpt.pt")
-    @unittest.skipUnless(importlib.util.find_spec("safetensors"), "no safetensors")
-    def test_safetensors_opened(self):
-        self.held(self.run_it('''
-from safetensors import safe_open
-from safetensors.torch import load_model, save_file, save_model
-save_model(model, "new.safetensors")
-assert load_model(model, "new.safetensors") == (set(), [])
-save_file({"a": torch.ones(3, 4), "b": torch.zeros(2).cuda()}, "x.bin")
-os.rename("x.bin", "m.safetensors")
-with safe_open("m.safetensors", framework="pt", device="cpu") as f:
-    assert list(f.keys()) == ["a", "b"] and f.get_tensor("b").device.type == "cpu"
-    part = f.get_slice("a")
-    assert part.get_shape() == [3, 4] and part.get_dtype() == "F32" and part[1:2].tolist() == [[1.0] * 4]
-train()
-train()
-'''))
-
     os.remove("log.txt")
 '''))
 
     def test_a_script_that_raises(self):
         self.assertIn("raised ValueError", self.run_it('torch.save(model, "ckpt.pt")\nopen("log.txt", "w")\nraise ValueError("no data")\n', 3))
 
-    def test_temporary_files_are_the_scripts_own(self):
-        self.assertFalse([w for w in self.run_it('''
-import tempfile
-gpt2 = GPT2LMHeadModel.from_pretrained("new")
-train()
-with tempfile.TemporaryDirectory() as folder:
-    Path(folder, "x").write_text("x")
-    os.rename(os.path.join(folder, "x"), os.path.join(folder, "y"))
-    assert Path(folder, "y").read_text() == "x"
-    shutil.rmtree(folder)
-    os.makedirs(folder)
-assert not os.path.exists(folder)
-with tempfile.NamedTemporaryFile() as f:
-    f.write(b"1")
-open("/dev/null", "w").write("x")
-train()
-''') if "held back" in w or "raised" in w])
-
-
-def _has_namespaces():
-    """Whether this system lets a process have its own view of the file system."""
-    done = subprocess.run([sys.executable, "-c", "import tempfile\nfrom plimsoll import _overlay\n_overlay.enter(tempfile.mkdtemp(), [], [])"],
-                          capture_output=True)
-    return done.returncode == 0
-
-
-@unittest.skipUnless(_has_namespaces(), "this system lets no process have a mount namespace")
-class Overlaid(Folder):
-    """The kernel holds back: native code and other programs too, and each sees what the others wrote."""
-
-    def test_functions_of_python(self):
-        held = self.held(self.run_it('''
-train()
-for i in range(2):
-    torch.save({"model": model.state_dict(), "step": i}, "ckpt.pt")
-assert torch.load("latest.pt")["step"] == 1
-os.replace("a.pt", "b.pt")
-os.remove("c.pt")
-shutil.rmtree("out")
-os.makedirs("out/old")
-Path("out/config.json").write_text("{}")
-assert sorted(os.listdir("out")) == ["config.json", "old"] and os.listdir("out/old") == [] and not os.path.exists("a.pt")
-os.chmod("x.npy", 0o600)
-assert os.stat("x.npy").st_mode & 0o777 == 0o600
-with open("log.txt", "a") as f:
-    f.write("more")
-assert open("log.txt").read() == "the user's log.txtmore"
     def test_a_file_that_is_opened_to_be_cut_to_nothing(self):
         self.held(self.run_it('''
 train()
@@ -718,6 +672,52 @@ with open("large.bin", "r+b") as f:
 train()
 ''')
 
+    def test_temporary_files_are_the_scripts_own(self):
+        self.assertFalse([w for w in self.run_it('''
+import tempfile
+train()
+with tempfile.TemporaryDirectory() as folder:
+    Path(folder, "x").write_text("x")
+    os.rename(os.path.join(folder, "x"), os.path.join(folder, "y"))
+    assert Path(folder, "y").read_text() == "x"
+    shutil.rmtree(folder)
+    os.makedirs(folder)
+assert not os.path.exists(folder)
+with tempfile.NamedTemporaryFile() as f:
+    f.write(b"1")
+open("/dev/null", "w").write("x")
+train()
+''') if "held back" in w or "raised" in w])
+
+
+def _has_namespaces():
+    """Whether this system lets a process have its own view of the file system."""
+    done = subprocess.run([sys.executable, "-c", "import tempfile\nfrom plimsoll import _overlay\n_overlay.enter(tempfile.mkdtemp(), [], [])"],
+                          capture_output=True)
+    return done.returncode == 0
+
+
+@unittest.skipUnless(_has_namespaces(), "this system lets no process have a mount namespace")
+class Overlaid(Folder):
+    """The kernel holds back: native code and other programs too, and each sees what the others wrote."""
+
+    def test_functions_of_python(self):
+        held = self.held(self.run_it('''
+train()
+for i in range(2):
+    torch.save({"model": model.state_dict(), "step": i}, "ckpt.pt")
+assert torch.load("latest.pt")["step"] == 1
+os.replace("a.pt", "b.pt")
+os.remove("c.pt")
+shutil.rmtree("out")
+os.makedirs("out/old")
+Path("out/config.json").write_text("{}")
+assert sorted(os.listdir("out")) == ["config.json", "old"] and os.listdir("out/old") == [] and not os.path.exists("a.pt")
+os.chmod("x.npy", 0o600)
+assert os.stat("x.npy").st_mode & 0o777 == 0o600
+with open("log.txt", "a") as f:
+    f.write("more")
+assert open("log.txt").read() == "the user's log.txtmore"
 np.save("x.npy", np.ones(3))
 m = np.memmap("x.bin", dtype="uint8", mode="r+", shape=(4,))
 m[:] = 7
@@ -778,6 +778,64 @@ assert os.waitpid(pid, 0)[1] == 0 and not os.path.exists("out")
 train()
 train()
 '''))
+
+    def test_ways_through_proc(self):
+        self.held(self.run_it(WAYS_THROUGH_PROC + "train()\n"))
+
+    def test_between_folders(self):
+        """What is one disk for the script may be two overlays."""
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as away:
+            self.held(self.run_it('''
+train()
+os.rename("a.pt", %r)
+assert open(%r).read() == "the user's a.pt" and not os.path.exists("a.pt")
+train()
+''' % (away + "/a.pt", away + "/a.pt")))
+            self.assertEqual(os.listdir(away), [])
+
+    @unittest.skipIf(os.geteuid(), "only root may mount")
+    def test_a_cache_that_holds_the_scripts_folder(self):
+        os.mkdir(self.path("data"))
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.path("data")], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.path("data")], check=True)
+        with unittest.mock.patch.object(self, "folder", self.path("out")):
+            for name in ("ckpt.pt", "a.pt"):
+                with open(self.path(name), "w") as out:
+                    out.write("the user's " + name)
+            self.held(self.run_it('train()\ntorch.save(1, "ckpt.pt")\nos.truncate("a.pt", 0)\ntrain()\n',
+                                  env={"HF_HOME": os.path.dirname(self.folder)}))
+
+    @unittest.skipIf(os.geteuid(), "only root may mount")
+    def test_what_is_mounted_in_the_folder(self):
+        for name in ("out", "out/old"):
+            os.makedirs(self.path(name), exist_ok=True)
+            subprocess.run(["mount", "-t", "tmpfs", "none", self.path(name)], check=True)
+            self.addCleanup(subprocess.run, ["umount", self.path(name)], check=True)
+            with open(self.path(name + "/data"), "w") as out:
+                out.write("the user's")
+        for cache in ("", self.folder, self.path("out")):
+            with self.subTest(cache=cache):
+                self.held(self.run_it('''
+train()
+for name in ("out/data", "out/old/data"):
+    assert open(name).read() == "the user's", name
+    open(name, "w").write("1")
+os.rename("a.pt", "b.pt")
+import ctypes
+assert ctypes.CDLL(None).truncate(b"c.pt", 1) == 0
+train()
+''', env={"HF_HOME": cache}))
+
+    def test_started_in_the_root(self):
+        """Nothing can be laid over that: Python's functions hold back by themselves."""
+        warnings = "\n".join(self.run_it('''
+train()
+open("plimsoll-test-root", "w").write("1")
+assert open("/plimsoll-test-root").read() == "1"
+train()
+''', cwd="/"))
+        self.assertFalse(os.path.exists("/plimsoll-test-root"))
+        self.assertIn("1 save of the script held back", warnings)
 
     def test_a_run_that_dies(self):
         for way in ("os.abort()", "os.kill(os.getpid(), 9)", "os._exit(1)", "sys.exit(2)", "raise ValueError"):
