@@ -600,6 +600,17 @@ finally:
     os.remove("log.txt")
 '''))
 
+    def test_copies_of_tensors(self):
+        """As Lightning's ModelCheckpoint copies what was logged."""
+        self.to_the_end('''
+import copy
+train()
+loss = model(torch.randn(16, 64).cuda()).mean().detach()
+other = copy.deepcopy({"loss": loss})["loss"]
+assert other is not loss and other.fake_mode is loss.fake_mode
+train()
+''')
+
     def test_a_script_that_raises(self):
         self.assertIn("raised ValueError", self.run_it('torch.save(model, "ckpt.pt")\nopen("log.txt", "w")\nraise ValueError("no data")\n', 3))
 
