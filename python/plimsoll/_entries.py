@@ -35,6 +35,27 @@ def of_open_file(fd: int) -> Optional[str]:
     return path if path.startswith("/") else None
 
 
+def copy_with_holes(source: str, target: str) -> None:
+    """A new file with the content of that one; holes are left open."""
+    with open(source, "rb") as a, open(target, "wb") as b:
+        at, size = 0, os.fstat(a.fileno()).st_size
+        b.truncate(size)
+        while at < size:
+            try:
+                at = os.lseek(a.fileno(), at, os.SEEK_DATA)
+            except OSError as problem:
+                if problem.errno == errno.ENXIO:  # a hole up to the end
+                    return
+                raise
+            end = os.lseek(a.fileno(), at, os.SEEK_HOLE)
+            os.lseek(b.fileno(), at, os.SEEK_SET)
+            while at < end:
+                done = os.sendfile(b.fileno(), a.fileno(), at, min(end - at, 1 << 30))
+                if not done:  # cut short meanwhile
+                    return
+                at += done
+
+
 class Entry:
     """An os.DirEntry of a file that lies in the scratch folder. path: as the script names it."""
 

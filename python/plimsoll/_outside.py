@@ -11,16 +11,18 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import fcntl
 import json
 import os
 import re
 import select
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _overlay, _words
 from ._errors import CLASSES, Error, InputError, LimitError
@@ -123,6 +125,24 @@ def _children(of: int) -> List[int]:
     return found
 
 
+def _end_writing(own: Sequence[int]) -> None:
+    """Files that this process was given open for writing (3>>log, <>data on standard input) are not written by a script; own: but
+    these. What could only be written takes everything and keeps nothing."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):
+            how = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+            if fd in own or how == os.O_RDONLY or not stat.S_ISREG(os.fstat(fd).st_mode):
+                continue
+            try:
+                instead = os.open("/proc/self/fd/%d" % fd if how == os.O_RDWR else os.devnull, os.O_RDONLY if how == os.O_RDWR else how)
+                if how == os.O_RDWR:
+                    os.lseek(instead, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
+            except OSError:
+                instead = os.open(os.devnull, how)
+            os.dup2(instead, fd, os.get_inheritable(fd))
+            os.close(instead)
+
+
 class Run:
     """One script, run once. kernel: whether the kernel may be asked to hold back what is written."""
 
@@ -156,6 +176,7 @@ class Run:
             os.dup2(output[1], 1)
             os.dup2(output[1], 2)
             os.close(output[1])
+            _end_writing((trace, stacks))
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(AttributeError, ValueError):
                     stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
@@ -179,9 +200,9 @@ class Run:
     # ---- waiting ----
 
     def run(self) -> Outcome:
+        watch = Watch(self.homes, [1, 2])  # before there is anything of this program's in them
         folder = tempfile.mkdtemp(prefix="plimsoll-")
         scratch = Scratch(self.homes, folder)
-        watch = Watch(self.homes, [1, 2])
         _control(SUBREAPER, 1)
         try:
             with tempfile.TemporaryFile() as trace, tempfile.TemporaryFile() as stacks:
@@ -290,7 +311,10 @@ class Run:
             seen |= bool(content)
             *lines, self._pending = (self._pending + content).split(b"\n")
             for line in lines:
-                self._hear(json.loads(line))
+                with contextlib.suppress(ValueError):
+                    message = json.loads(line)
+                    if isinstance(message, dict):  # a script may write to every descriptor that it finds
+                        self._hear(message)
         if ready and not seen and wait:
             time.sleep(wait)  # both are closed, and the process is not done yet
         return seen
@@ -356,7 +380,7 @@ class Run:
                         "program): %s" % listed(watch.changed, "files"))
         if watch.programs:
             said.append("the script started another program, whose writes %s: %s" % (
-                "were held back too" if self.overlaid else "are not held back", listed(watch.programs, "programs")))
+                "outside of caches were held back too" if self.overlaid else "are not held back", listed(watch.programs, "programs")))
         return said
 
 

@@ -4,17 +4,20 @@ Linux gives a process a mount namespace of its own, and overlayfs a folder in wh
 both, nothing that the script, its native libraries or the programs it starts write, rename or delete reaches the disk,
 and all of them see it as if it had: the second wall behind _scratch.py, which knows only what Python's functions do.
 What is written is kept in memory (a tmpfs of at most half of what is free). Caches stay as they are, so that a download
-is made once, and so do /proc, /sys, /dev and /run; what cannot be overlaid is made read-only.
+is made once, and so do /proc, /sys, /dev and /run; what cannot be overlaid is made read-only. What is mounted inside of a
+folder is hidden by that folder's overlay, and gets one of its own; the root itself cannot be overlaid.
 
 Needs Linux 5.11 and the right to make a namespace: root's, or that of any user where the system grants it. Containers
 mostly do not, nor does Ubuntu from 24.04 on; `enter` then raises OSError, and _scratch.py is the only wall.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import re
+import shutil
 from typing import Dict, List, Sequence, Tuple
 
 from ._entries import below
@@ -24,6 +27,7 @@ RDONLY, REMOUNT, BIND, REC, PRIVATE = 1, 32, 4096, 16384, 1 << 18
 # Flags of a mount that a namespace may not take away: options of mountinfo.
 LOCKED = {"nosuid": 2, "nodev": 4, "noexec": 8, "noatime": 1024, "nodiratime": 2048, "relatime": 1 << 21}
 LEFT = ("/proc", "/sys", "/dev", "/run")  # no files of the user's: devices, sockets, the kernel's own
+SYSTEMS = ("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2")  # the same, wherever they are mounted
 MOST = 200  # overlays
 MOST_CHANGED = 1000  # files that are listed
 
@@ -114,34 +118,42 @@ def enter(folder: str, homes: Sequence[str], caches: Sequence[str]) -> Cover:
     system.mount("none", "/", flags=REC | PRIVATE)
     system.mount("plimsoll", folder, "tmpfs", options="mode=0700,size=%d" % _room())
     mounts = _mounts()
+    mounts.pop(os.path.realpath(folder), None)
     layers: List[str] = []
     store = os.open(folder, os.O_RDONLY)  # the tmpfs, also when its own folder is overlaid
-    kept = {}
+    real = {c for c in map(os.path.realpath, caches) if os.path.isdir(c) and c not in homes and not any(below(c, left) for left in LEFT)}
+    kept: List[str] = []
+    before: Dict[str, int] = {}  # what lies there before anything is laid over it or over a folder above
     try:
-        for cache in sorted({os.path.realpath(c) for c in caches}):
-            if os.path.isdir(cache) and not any(below(cache, left) for left in LEFT):
-                kept[cache] = os.open(cache, os.O_RDONLY)
+        for path in (*mounts, *real, *homes):
+            if path not in before and not any(below(path, left) for left in LEFT if path not in homes):
+                with contextlib.suppress(OSError):
+                    before[path] = os.open(path, os.O_PATH)
 
         def lay(path: str) -> bool:
-            if len(layers) >= MOST or re.search(r"[,:\\]", path):
+            if len(layers) >= MOST:
                 return False
             place = "/proc/self/fd/%d/%d" % (store, len(layers))
-            os.makedirs(place + "/upper", mode=0o755)
-            os.mkdir(place + "/work")
+            lower = before[path] if path in before else os.open(path, os.O_PATH)  # by number: names may have commas and colons
             try:
-                options = "lowerdir=%s,upperdir=%s/upper,workdir=%s/work%s" % (path, place, place, ",userxattr" if owner else "")
+                os.makedirs(place + "/upper", mode=0o755)
+                os.mkdir(place + "/work")
+                options = "lowerdir=/proc/self/fd/%d,upperdir=%s/upper,workdir=%s/work%s" % (lower, place, place, ",userxattr" if owner else "")
                 system.mount("plimsoll", path, "overlay", options=options)
+                os.chmod(place + "/upper", os.fstat(lower).st_mode & 0o7777)
             except OSError:
+                shutil.rmtree(place, ignore_errors=True)
                 return False
-            status = os.stat(path)
-            os.chmod(place + "/upper", status.st_mode & 0o7777)
+            finally:
+                if path not in before:
+                    os.close(lower)
             layers.append(path)
             return True
 
         def cover(path: str) -> None:
-            if path in LEFT or mounts.get(path, ("",))[0] in ("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2"):
+            if path in LEFT or mounts.get(path, ("",))[0] in SYSTEMS:
                 return
-            if path != "/" and not any(m != path and below(m, path) for m in mounts if m != folder) and lay(path):
+            if path != "/" and lay(path):
                 return
             if path == "/" or any(m != path and below(m, path) for m in mounts):
                 try:
@@ -153,21 +165,30 @@ def enter(folder: str, homes: Sequence[str], caches: Sequence[str]) -> Cover:
                     cover(inner)
 
         cover("/")
-        for cache, fd in kept.items():
-            system.mount("/proc/self/fd/%d" % fd, cache, flags=BIND)
+        for path, fd in sorted(before.items()):  # a folder before what is below it
+            covered = Cover(layers, kept).holds(path)
+            if path in real:
+                if covered:  # with what is mounted in it
+                    system.mount("/proc/self/fd/%d" % fd, path, flags=BIND | REC)
+                kept.append(path)
+            elif path in homes:
+                # Nothing seen from the root on is changed by what is laid over the root.
+                if path == "/" or ((path in mounts or not covered) and path not in layers and not lay(path)):
+                    raise OSError(errno.EPERM, "cannot be overlaid", path)
+            elif covered and path not in layers and (mounts[path][0] in SYSTEMS or not os.path.isdir("/proc/self/fd/%d" % fd) or not lay(path)):
+                system.mount("/proc/self/fd/%d" % fd, path, flags=BIND)
+                kept.append(path)  # read-only from below on
             os.close(fd)
-        for home in homes:
-            if not Cover(layers, list(kept)).holds(home) and not lay(home):
-                raise OSError(errno.EPERM, "cannot be overlaid", home)
     except BaseException:
         os.close(store)
         raise
     for point, (kind, options) in mounts.items():
-        if point not in layers and not any(below(point, left) for left in LEFT) and "ro" not in options and point not in kept:
+        if not any(below(point, left) for left in LEFT) and "ro" not in options and point not in layers and point not in real and (
+                not any(below(point, c) for c in real) or Cover(layers, kept).holds(point)):
             flags = sum(bit for word, bit in LOCKED.items() if word in options)
             try:
                 system.mount("none", point, flags=REMOUNT | BIND | RDONLY | flags)
             except OSError:
                 continue  # overlaid as part of another, or not to be changed
     os.chdir(here)
-    return Cover(layers, list(kept), store)
+    return Cover(layers, kept, store)

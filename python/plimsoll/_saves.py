@@ -25,7 +25,7 @@ import urllib.parse
 from typing import Any, Callable
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ._scratch import Scratch
 
@@ -105,6 +105,57 @@ def _read(where: Any) -> bytes | None:
     return None
 
 
+class _Slice:
+    """What safe_open(...).get_slice() gives, of a tensor that is there."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        return self._tensor[index]
+
+    def get_shape(self) -> list[int]:
+        return list(self._tensor.shape)
+
+    def get_dtype(self) -> str:
+        return _NAMES.get(self._tensor.dtype, str(self._tensor.dtype)[len("torch."):].upper())
+
+
+# safetensors' names of types that do not follow from PyTorch's.
+_NAMES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64", torch.int32: "I32",
+          torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL", torch.float8_e4m3fn: "F8_E4M3",
+          torch.float8_e5m2: "F8_E5M2"}
+
+
+class _Opened:
+    """What safetensors.safe_open gives, of a file that a function here wrote. What was saved beside the tensors is not kept."""
+
+    def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
+        self._tensors = tensors
+
+    def __enter__(self) -> "_Opened":
+        return self
+
+    def __exit__(self, *exc: Any) -> None: ...
+
+    def keys(self) -> list[str]:
+        return sorted(self._tensors)
+
+    offset_keys = keys
+
+    def metadata(self) -> dict[str, str]:
+        return {"format": "pt"}
+
+    def get_tensor(self, name: str) -> torch.Tensor:
+        return self._tensors[name]
+
+    def get_tensors(self, names: Any) -> dict[str, torch.Tensor]:
+        return {name: self._tensors[name] for name in names}
+
+    def get_slice(self, name: str) -> _Slice:
+        return _Slice(self._tensors[name])
+
+
 class Saves:
     """`Saves(scratch).install()` while the scratch folder is entered."""
 
@@ -166,6 +217,7 @@ class Saves:
             self.scratch.saved_to("pickle.dump", file)
 
         setattr(FakeTensor, "__reduce_ex__", _reduced)
+        setattr(FakeTensorMode, "__deepcopy__", lambda mode, memo: mode)  # an attribute of each tensor, and one for all of them
         for owner in (torch, torch.serialization):
             put(owner, "save", torch_save)
             put(owner, "load", torch_load)
@@ -319,7 +371,19 @@ class Saves:
             if name == "torch":
                 real_pointer = module.storage_ptr
                 put(module, "storage_ptr", lambda t: t.untyped_storage()._cdata if isinstance(t, FakeTensor) else real_pointer(t))
+                real_complete = module._is_complete
+                put(module, "_is_complete", lambda t: t.nbytes == t.untyped_storage().nbytes() if isinstance(t, FakeTensor) else real_complete(t))
                 put(module, "save_model", lambda model, filename, *args, **kwargs: self.write(
                     "safetensors.torch.save_model", filename, dict(model.state_dict())))
         # what is bound to Rust directly
+        real_open = sys.modules["safetensors"].safe_open
+
+        def safe_open(filename: Any, framework: Any = "pt", device: Any = "cpu", **kwargs: Any) -> Any:
+            content = _read(filename)
+            if content is None:
+                return real_open(os.fspath(self.scratch.place_to_read(filename)), framework, device=device, **kwargs)
+            return _Opened(_value(content, "cpu" if device is None else device))
+
+        for name in ("safetensors", "safetensors.torch"):
+            put(sys.modules[name], "safe_open", safe_open)
         put(sys.modules["safetensors"], "serialize_file", self.emptied("safetensors.serialize_file", 1, "filename"))

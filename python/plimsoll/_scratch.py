@@ -23,13 +23,14 @@ import functools
 import io
 import os
 import shutil
+import signal
 import stat
 import sys
 import tempfile
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from ._entries import Entry, Listing, below, joined, no_file, of_open_file
+from ._entries import Entry, Listing, below, copy_with_holes, joined, no_file, of_open_file
 from ._overlay import Cover
 from ._watch import Watch
 
@@ -106,6 +107,7 @@ class Scratch:
                 self.replace(module, bound, self.open)
         for name in ("rmtree", "move"):
             self.replace(shutil, name, self.named("shutil." + name, getattr(shutil, name)))
+        self._signals()
         setattr(shutil, "_use_fd_functions", False)  # rmtree by names, not by descriptors of folders
         accessor = getattr(__import__("pathlib"), "_NormalAccessor", None)  # Python 3.10: pathlib binds os' functions
         for name in ("open", "stat", "listdir", "scandir", "mkdir", "unlink", "rmdir", "rename", "replace", "symlink", "link",
@@ -146,6 +148,32 @@ class Scratch:
             yield
         finally:
             self._thread.inside -= 1
+
+    def _signals(self) -> None:
+        """A handler may be called in the midst of any call in here, and what it opens is the script's."""
+        real_set, real_get = signal.signal, signal.getsignal
+
+        def handler_of(handler: Any) -> Any:
+            return getattr(handler, "plimsoll_handler", handler)
+
+        def set_handler(number: Any, handler: Any) -> Any:
+            if not callable(handler):
+                return handler_of(real_set(number, handler))
+
+            def call(*args: Any) -> None:
+                mine = dict(vars(self._thread))
+                vars(self._thread).clear()
+                try:
+                    handler(*args)
+                finally:
+                    vars(self._thread).clear()
+                    vars(self._thread).update(mine)
+
+            setattr(call, "plimsoll_handler", handler)
+            return handler_of(real_set(number, call))
+
+        setattr(signal, "signal", functools.wraps(real_set)(set_handler))
+        setattr(signal, "getsignal", functools.wraps(real_get)(lambda number: handler_of(real_get(number))))
 
     # ---- what is held back ----
 
@@ -260,9 +288,14 @@ class Scratch:
             self.made.update(real for real in reals if not self._lexists(real))
         return True
 
+    def _leaves(self, path: Path, real: str) -> bool:
+        """Whether a path below /proc or /dev (/proc/self/cwd, /dev/fd/3) leads to a file elsewhere, which real is."""
+        return self._special(os.path.abspath(os.fsdecode(path))) and not self._special(real) and self._seen(real)
+
     def _through(self, path: Path, real: str) -> Path:
-        """The path to give to the system for one that nothing stands for: a link of the way may be held back."""
-        if not self.links:
+        """The path to give to the system for one that nothing stands for: a link of the way may be held back, and one of
+        /proc may lead past what the kernel holds back."""
+        if not self._leaves(path, real) and (not self.links or self._special(os.path.abspath(os.fsdecode(path)))):
             return path
         return os.fsencode(real) if isinstance(path, bytes) else real
 
@@ -284,9 +317,11 @@ class Scratch:
     def _attribute(self, function: Callable[..., Any], path: Path, *args: Any, **kwargs: Any) -> Any:
         """A function of os that changes a file's attributes: of what was there before the run it changes none."""
         name: Path = of_open_file(path) if isinstance(path, int) else joined(path, kwargs.get("dir_fd"))
-        if name is None or self._special(os.path.abspath(os.fsdecode(name))):
+        if name is None:
             return function(path, *args, **kwargs)
         real = self._real(name, kwargs.get("follow_symlinks", True) and function.__name__ not in ("lchown", "lchmod"))
+        if self._special(os.path.abspath(os.fsdecode(name))) and not self._leaves(name, real):
+            return function(path, *args, **kwargs)
         if not isinstance(path, int):
             if real not in self.files and (real in self.gone or not self._lexists(real)):
                 raise no_file(path)
@@ -310,10 +345,14 @@ class Scratch:
     def _copy(self, source: str, target: str) -> None:
         self._check_room(source)
         with self.inside():
-            shutil.copyfile(source, target)
+            try:
+                copy_with_holes(source, target)
+            except OSError:
+                shutil.copyfile(source, target)
 
     def _check_room(self, source: str) -> None:
-        needed, free = _lstat(source).st_size, shutil.disk_usage(self.folder).free  # of a link, its own
+        status, free = _lstat(source), shutil.disk_usage(self.folder).free  # of a link, its own
+        needed = min(status.st_size, status.st_blocks * 512)
         if needed > free - (free >> 4):
             raise OSError(errno.ENOSPC, "plimsoll holds back changing a file of %d bytes, and has no room for a copy of it (%d are "
                           "free)" % (needed, free), source)
@@ -339,9 +378,9 @@ class Scratch:
             return self._place_locked(os.fsdecode(path), writing, keeps, creates, function)
 
     def _place_locked(self, name: str, writing: bool, keeps: bool, creates: bool, function: str) -> str:
-        if self._special(os.path.abspath(name)):
-            return name
         real = self._real(name)
+        if self._special(os.path.abspath(name)) and not self._leaves(name, real):
+            return name
         if real in self.files:
             if writing:
                 self.note(function, name)
@@ -404,7 +443,10 @@ class Scratch:
         writing = bool(flags & _WRITES) or bool(flags & os.O_CREAT and not self._lexists(real))
         if getattr(os, "O_TMPFILE", 0) and flags & os.O_TMPFILE == os.O_TMPFILE:
             writing = False  # a file without a name
-        return _os_open(self._place(path, writing, not flags & os.O_TRUNC, bool(flags & os.O_CREAT), "open"), flags, mode)
+        place = self._place(path, writing, not flags & os.O_TRUNC, bool(flags & os.O_CREAT), "open")
+        if writing and below(place, self.folder):
+            flags |= os.O_CREAT  # one that is cut to nothing was not copied
+        return _os_open(place, flags, mode)
 
     def truncate(self, path: Path, length: int) -> None:
         with self.open(path, "r+b") if not isinstance(path, int) else _open(path, "r+b", closefd=False) as file:
@@ -454,7 +496,13 @@ class Scratch:
         if self._passes("os.rename", dst, a, b):
             if self._is_there(a) and self._protected(a):
                 self._check_room(a)
-            _rename(a, b)
+            try:
+                _rename(a, b)
+            except OSError as problem:  # of two overlays, where the script may have one disk
+                if problem.errno != errno.EXDEV or self._is_folder(b) or (self._is_folder(a) and self._lexists(b)):
+                    raise
+                with self.inside():
+                    shutil.move(a, b)
             self.made_folders[:] = [b + f[len(a):] if below(f, a) else f for f in self.made_folders]
             return
         if self._is_folder(a):
@@ -503,11 +551,12 @@ class Scratch:
         """A folder that the script made is renamed for real; one that was there before stays, and each of its files is
         seen in a new one."""
         if not self._protected(a) and not self._lexists(b):
-            _rename(a, b)
-
             def moved(path: str) -> str:
                 return b + path[len(a):] if below(path, a) else path
 
+            for folder in filter(lambda f: below(f, a), self.made_folders):
+                self.on_folder(moved(folder))
+            _rename(a, b)
             self.made_folders[:] = map(moved, self.made_folders)
             self.made = set(map(moved, self.made))
             self.gone = set(map(moved, self.gone))
@@ -555,6 +604,7 @@ class Scratch:
             if self._is_folder(real) and not _listdir(real) and self._protected(real):
                 self.note("os.rmdir", path)
             _rmdir(real)
+            self.touched.add(real)
             if real in self.made_folders:
                 self.made_folders.remove(real)
             return
@@ -680,7 +730,7 @@ class Scratch:
             real = self._real(name, follow)
             if self.cover is not None and self.cover.holds(real):
                 continue
-            if self._special(name) or not self._protected(real):
+            if (self._special(name) and not self._leaves(name, real)) or not self._protected(real):
                 if event == "open" and not self._lexists(real):
                     self.made.add(real)
                 continue

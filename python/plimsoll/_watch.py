@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 MOST = 10000  # files and folders that are looked at
 SHOWN = 4  # that a sentence names
+SYSTEM = ("/proc", "/sys", "/dev", "/run")  # not the user's, and never twice the same
 
 _lstat, _scandir = os.lstat, os.scandir
 State = Optional[Tuple[int, ...]]
@@ -38,7 +39,7 @@ def _look(folders: Iterable[str]) -> Tuple[Dict[str, State], bool]:
         try:
             with _scandir(folder) as entries:
                 for entry in entries:
-                    if entry.path in found:
+                    if entry.path in found or entry.path in SYSTEM:
                         continue
                     if len(found) >= MOST:
                         return found, False

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 try:
     import torch
@@ -27,6 +28,23 @@ def train():
     optimizer.zero_grad()
     model(torch.randn(16, 64).cuda()).square().mean().backward()
     optimizer.step()
+'''
+
+
+# Other names of the user's files; that of a process which sees the disk itself among them.
+WAYS_THROUGH_PROC = '''
+train()
+fd = os.open("a.pt", os.O_RDONLY)
+open("/proc/self/fd/%d" % fd, "w").write("1")
+assert open("a.pt").read() == "1"
+os.close(os.open("/dev/fd/%d" % os.open("b.pt", os.O_RDONLY), os.O_WRONLY | os.O_TRUNC))
+open("/proc/self/cwd/log.txt", "a").write("1")
+for parent in ("cwd", "root" + os.getcwd()):
+    open("/proc/%d/%s/x.txt" % (os.getppid(), parent), "w").write("1")
+    os.chmod("/proc/%d/%s/x.bin" % (os.getppid(), parent), 0o600)
+assert open("x.txt").read() == "1"
+open("/dev/stderr", "w").write("to the terminal")
+print(os.stat("/dev/stdout").st_mode, file=open("/dev/null", "w"))
 '''
 
 
@@ -64,13 +82,13 @@ class Folder(unittest.TestCase):
                                    s.st_nlink, attributes)
         return found
 
-    def run_it(self, script, code=0, same=True):
+    def run_it(self, script, code=0, same=True, **how):
         """The warnings of the run, after which every file must be as it was; where it need not be, those that differ too."""
         with open(self.path("train.py"), "w") as out:
             out.write(HEAD + script)
         before = self.tree()
-        done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", "train.py"], capture_output=True, text=True, cwd=self.folder,
-                              env=dict(os.environ, PLIMSOLL_NAMESPACE=self.namespace))
+        how = {"cwd": self.folder, **how, "env": dict(os.environ, PLIMSOLL_NAMESPACE=self.namespace, **how.get("env", {}))}
+        done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", self.path("train.py")], capture_output=True, text=True, **how)
         after = self.tree()
         differ = sorted(os.path.relpath(p, self.folder) for p in {*before, *after} if before.get(p) != after.get(p))
         if same:
@@ -89,6 +107,34 @@ class Folder(unittest.TestCase):
         self.assertFalse([w for w in warnings if "raised" in w or "was changed" in w or "another program" in w], warnings)
         self.assertIn("no file of its folder was written or changed", found[0])
         return found[0]
+
+
+    def test_a_script_that_writes_to_every_descriptor(self):
+        self.run_it('''
+for fd in os.listdir("/proc/self/fd"):
+    try:
+        os.write(int(fd), b"{}\\n[1]\\nscript\\n")
+    except OSError:
+        pass
+train()
+train()
+''')
+
+    def test_files_that_were_given_open(self):
+        """Standard input, and a descriptor of the shell's."""
+        with open(self.path("log.txt"), "r+") as data, open(self.path("a.pt"), "a") as log:
+            self.held(self.run_it('''
+for way in (lambda: os.write(0, b"THE"), lambda: os.ftruncate(0, 1), lambda: open("/proc/self/fd/0", "w").write("THE")):
+    try:
+        way()
+    except OSError as problem:
+        print(problem)
+assert sys.stdin.read() == "user's log.txt"
+os.write(%d, b"more")
+torch.save(1, "b.pt")
+train()
+train()
+''' % log.fileno(), stdin=data if data.seek(4) else None, pass_fds=[log.fileno()]))
 
 
 class Saving(Folder):
@@ -505,6 +551,23 @@ train()
 '''))
         self.assertIn("safetensors.torch.save_file (m.safetensors)", held)
 
+    @unittest.skipUnless(importlib.util.find_spec("safetensors"), "no safetensors")
+    def test_safetensors_opened(self):
+        self.held(self.run_it('''
+from safetensors import safe_open
+from safetensors.torch import load_model, save_file, save_model
+save_model(model, "new.safetensors")
+assert load_model(model, "new.safetensors") == (set(), [])
+save_file({"a": torch.ones(3, 4), "b": torch.zeros(2).cuda()}, "x.bin")
+os.rename("x.bin", "m.safetensors")
+with safe_open("m.safetensors", framework="pt", device="cpu") as f:
+    assert list(f.keys()) == ["a", "b"] and f.get_tensor("b").device.type == "cpu"
+    part = f.get_slice("a")
+    assert part.get_shape() == [3, 4] and part.get_dtype() == "F32" and part[1:2].tolist() == [[1.0] * 4]
+train()
+train()
+'''))
+
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "no transformers")
     def test_save_pretrained(self):
         self.held(self.run_it('''
@@ -514,6 +577,7 @@ gpt2 = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=32, n_head=2, vocab_size=100
 gpt2.save_pretrained("out")
 gpt2.save_pretrained("new")
 assert sorted(os.listdir("new")) == ["config.json", "generation_config.json", "model.safetensors"]
+gpt2 = GPT2LMHeadModel.from_pretrained("new")
 train()
 '''))
 
@@ -536,8 +600,88 @@ finally:
     os.remove("log.txt")
 '''))
 
+    def test_copies_of_tensors(self):
+        """As Lightning's ModelCheckpoint copies what was logged."""
+        self.to_the_end('''
+import copy
+train()
+loss = model(torch.randn(16, 64).cuda()).mean().detach()
+other = copy.deepcopy({"loss": loss})["loss"]
+assert other is not loss and other.fake_mode is loss.fake_mode
+train()
+''')
+
     def test_a_script_that_raises(self):
         self.assertIn("raised ValueError", self.run_it('torch.save(model, "ckpt.pt")\nopen("log.txt", "w")\nraise ValueError("no data")\n', 3))
+
+    def test_a_file_that_is_opened_to_be_cut_to_nothing(self):
+        self.held(self.run_it('''
+train()
+fd = os.open("a.pt", os.O_RDWR | os.O_TRUNC)
+os.write(fd, b"1")
+os.close(fd)
+assert open("a.pt").read() == "1"
+os.close(os.open("b.pt", os.O_RDONLY | os.O_TRUNC))
+assert os.path.getsize("b.pt") == 0
+train()
+'''))
+
+    def test_ways_through_proc(self):
+        held = self.held(self.run_it(WAYS_THROUGH_PROC + '''
+import posix
+try:
+    posix.open("/proc/self/cwd/c.pt", os.O_WRONLY | os.O_TRUNC)
+    raise AssertionError("not refused")
+except PermissionError:
+    pass
+train()
+'''))
+        self.assertIn("open (/proc/self/fd/", held)
+
+    def test_handlers_of_signals(self):
+        self.held(self.run_it('''
+import signal
+def alarm(*_):
+    open("log.txt", "w").write("alarm")
+    if os.path.exists("a.pt"):
+        os.remove("a.pt")
+    open("a.pt", "w").write("alarm")
+assert signal.signal(signal.SIGALRM, alarm) is signal.SIG_DFL and signal.getsignal(signal.SIGALRM) is alarm
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+end = time.time() + 1
+while time.time() < end:
+    open("x.txt", "a").write("1")
+    os.rename("b.pt", "b2.pt")
+    os.rename("b2.pt", "b.pt")
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert signal.signal(signal.SIGALRM, signal.SIG_IGN) is alarm
+train()
+'''))
+
+    def test_a_folder_that_is_made_and_renamed(self):
+        self.held(self.run_it('''
+os.makedirs("run.tmp/checkpoint")
+open("run.tmp/checkpoint/w", "w").write("1")
+os.rename("run.tmp", "run")
+assert open("run/checkpoint/w").read() == "1"
+train()
+train()
+'''))
+
+    def test_holes_are_not_filled(self):
+        with open(self.path("large.bin"), "wb") as out:
+            out.truncate(1 << 40)
+            out.seek(1 << 30)
+            out.write(b"the user's")
+        with unittest.mock.patch.object(Folder, "tree", lambda folder: {"large.bin": os.stat(folder.path("large.bin")).st_mtime_ns}):
+            self.to_the_end('''
+train()
+with open("large.bin", "r+b") as f:
+    f.write(b"1")
+    f.seek(1 << 30)
+    assert f.read(10) == b"the user's" and os.fstat(f.fileno()).st_size == 1 << 40 and os.fstat(f.fileno()).st_blocks < 1000
+train()
+''')
 
     def test_temporary_files_are_the_scripts_own(self):
         self.assertFalse([w for w in self.run_it('''
@@ -620,7 +764,7 @@ train()
 '''))
         self.assertNotIn("raised", warnings)
         self.assertIn("held back too, of native code and other processes: ", warnings)
-        self.assertIn("started another program, whose writes were held back too: ", warnings)
+        self.assertIn("started another program, whose writes outside of caches were held back too: ", warnings)
         self.assertNotIn("(changed)", warnings)
 
     def test_processes_and_threads(self):
@@ -645,6 +789,64 @@ assert os.waitpid(pid, 0)[1] == 0 and not os.path.exists("out")
 train()
 train()
 '''))
+
+    def test_ways_through_proc(self):
+        self.held(self.run_it(WAYS_THROUGH_PROC + "train()\n"))
+
+    def test_between_folders(self):
+        """What is one disk for the script may be two overlays."""
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as away:
+            self.held(self.run_it('''
+train()
+os.rename("a.pt", %r)
+assert open(%r).read() == "the user's a.pt" and not os.path.exists("a.pt")
+train()
+''' % (away + "/a.pt", away + "/a.pt")))
+            self.assertEqual(os.listdir(away), [])
+
+    @unittest.skipIf(os.geteuid(), "only root may mount")
+    def test_a_cache_that_holds_the_scripts_folder(self):
+        os.mkdir(self.path("data"))
+        subprocess.run(["mount", "-t", "tmpfs", "none", self.path("data")], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.path("data")], check=True)
+        with unittest.mock.patch.object(self, "folder", self.path("out")):
+            for name in ("ckpt.pt", "a.pt"):
+                with open(self.path(name), "w") as out:
+                    out.write("the user's " + name)
+            self.held(self.run_it('train()\ntorch.save(1, "ckpt.pt")\nos.truncate("a.pt", 0)\ntrain()\n',
+                                  env={"HF_HOME": os.path.dirname(self.folder)}))
+
+    @unittest.skipIf(os.geteuid(), "only root may mount")
+    def test_what_is_mounted_in_the_folder(self):
+        for name in ("out", "out/old"):
+            os.makedirs(self.path(name), exist_ok=True)
+            subprocess.run(["mount", "-t", "tmpfs", "none", self.path(name)], check=True)
+            self.addCleanup(subprocess.run, ["umount", self.path(name)], check=True)
+            with open(self.path(name + "/data"), "w") as out:
+                out.write("the user's")
+        for cache in ("", self.folder, self.path("out")):
+            with self.subTest(cache=cache):
+                self.held(self.run_it('''
+train()
+for name in ("out/data", "out/old/data"):
+    assert open(name).read() == "the user's", name
+    open(name, "w").write("1")
+os.rename("a.pt", "b.pt")
+import ctypes
+assert ctypes.CDLL(None).truncate(b"c.pt", 1) == 0
+train()
+''', env={"HF_HOME": cache}))
+
+    def test_started_in_the_root(self):
+        """Nothing can be laid over that: Python's functions hold back by themselves."""
+        warnings = "\n".join(self.run_it('''
+train()
+open("plimsoll-test-root", "w").write("1")
+assert open("/plimsoll-test-root").read() == "1"
+train()
+''', cwd="/"))
+        self.assertFalse(os.path.exists("/plimsoll-test-root"))
+        self.assertIn("1 save of the script held back", warnings)
 
     def test_a_run_that_dies(self):
         for way in ("os.abort()", "os.kill(os.getpid(), 9)", "os._exit(1)", "sys.exit(2)", "raise ValueError"):
