@@ -385,7 +385,7 @@ static births births_of(player *p, size_t first, size_t end, int step) {
 /* What the step before left to the last one, which freed it (outputs that are still held, gradients), against what the last one
  * leaves: in order, of equal phase and bytes. What lives within one step is no one's twin, so that a first step with an
  * evaluation in it pairs as any other does. */
-static void pair(player *p, const births *before, const births *last, size_t first) {
+static void pair(player *p, const births *before, const births *last, size_t first, size_t end) {
     const pl_trace *t = p->r.trace;
     pl_arena *arena = p->r.e.tape->arena;
     uint8_t *dead = pl_arena_array(arena, t->storage_count + 1, sizeof *dead);
@@ -395,7 +395,8 @@ static void pair(player *p, const births *before, const births *last, size_t fir
         return;
     }
     memset(dead, 0, t->storage_count);
-    for (size_t i = first; i < t->event_count; i++)
+    for (size_t i = first; i < end;
+         i++) /* what comes after the steps frees what no copy has freed */
         if (t->events[i].node == PL_TRACE_DEATH) dead[t->events[i].storage] = 1;
     for (size_t i = 0; i < last->count; i++)
         if (!dead[last->storages[i]]) left[count++] = i;
@@ -503,7 +504,7 @@ static void play_copies(player *p, size_t first, size_t end) {
     births_of(p, 0, before, 0);
     births earlier = births_of(p, before, first, 0), last = births_of(p, first, end, 0);
     if (p->r.e.failed) return;
-    pair(p, &earlier, &last, first);
+    pair(p, &earlier, &last, first, end);
     if (p->r.e.failed) return;
     for (int step = t->steps; step < STEPS && !p->r.e.failed; step++)
         play_copy(p, &last, t->steps > 1, first, end, step);
