@@ -54,6 +54,7 @@ pl_tape_device pl_tape_device_of(const pl_gpu *gpu) {
                             .threads_per_sm = gpu->threads,
                             .cublas_bytes = pl_workspace_cublas(gpu->cc_major, gpu->cc_minor),
                             .cublaslt_bytes = pl_workspace_cublaslt(gpu->cc_major, gpu->cc_minor),
+                            .memory = gpu->capacity_bytes,
                             .conv = conv_used,
                             .conv_tried = conv_tried,
                             .conv_native = pl_workspace_conv_native,

@@ -57,7 +57,8 @@ void pl_tape_close(pl_tape **tape);
 typedef struct pl_tape_device {
     int cc_major, cc_minor, sms, threads_per_sm;
     int64_t cublas_bytes, cublaslt_bytes;
-    void *context; /* for conv and conv_tried */
+    int64_t memory; /* bytes of the card; 0: not known */
+    void *context;  /* for conv and conv_tried */
     int64_t (*conv)(void *context, const pl_conv *conv, pl_conv_pass pass, int cc_major,
                     int cc_minor, double *doubt);
     int64_t (*conv_tried)(void *context, const pl_conv *conv, pl_conv_pass pass, int cc_major,
