@@ -131,6 +131,42 @@ static void lives(void) {
     pl_tape_close(&tape);
 }
 
+/* What later steps may take more raises the interval's upper end by as much, with either
+ * estimator; what several cards hold lowers its lower end. */
+static void allowances(void) {
+    pl_file file = open_file("mlp-0625-1.json");
+    static const char *const extras[] = {"", "\"beyond\":1000000007,", "\"assumed\":[\"cards\"],",
+                                         "\"beyond\":72057594037927936,"};
+    static const char *const estimators[] = {"sim", "hybrid"};
+    char *text = malloc(file.size + 64);
+    for (int e = 0; text && e < 2; e++) {
+        pl_report *reports[4] = {NULL};
+        for (int i = 0; i < 4; i++) {
+            size_t size = (size_t)sprintf(text, "{\"plimsoll_trace\":1,%s", extras[i]);
+            const char *rest = "{\"plimsoll_trace\":1,";
+            memcpy(text + size, file.bytes + strlen(rest), file.size - strlen(rest));
+            size += file.size - strlen(rest);
+            pl_model *model = NULL;
+            pl_job job;
+            pl_job_default(&job);
+            job.estimator = estimators[e];
+            CHECK_INT(pl_model_open_memory(&model, text, size, "x.json", NULL, NULL), PL_OK);
+            CHECK_INT(pl_estimate(&reports[i], model, &job, NULL), PL_OK);
+            pl_model_close(&model);
+        }
+        if (reports[0] && reports[1] && reports[2] && reports[3]) {
+            CHECK_INT(reports[1]->peak_bytes, reports[0]->peak_bytes);
+            CHECK_INT(reports[1]->low_bytes, reports[0]->low_bytes);
+            CHECK_INT(reports[1]->high_bytes, reports[0]->high_bytes + 1000000007);
+            CHECK(reports[2]->low_bytes < reports[0]->low_bytes * 3 / 4);
+            CHECK_INT(reports[3]->verdict, PL_MAY_NOT_FIT);
+        }
+        for (int i = 0; i < 4; i++) pl_report_close(&reports[i]);
+    }
+    free(text);
+    pl_file_close(&file);
+}
+
 /* ---- what is wrong ---- */
 
 static void refusals(void) {
@@ -160,6 +196,8 @@ static void refusals(void) {
         {"{\"plimsoll_trace\":1,\"marks\":[[5,1,0]],\"storages\":[[4,\"\"]],\"events\":[0]}",
          "order of events"},
         {"{\"plimsoll_trace\":1,\"marks\":[[0,7,0]]}", "phase"},
+        {"{\"plimsoll_trace\":1,\"beyond\":-1}", "bytes from 0"},
+        {"{\"plimsoll_trace\":1,\"beyond\":1e300}", "expected"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pl_error err = {0};
@@ -230,6 +268,7 @@ int main(int count, char **arguments) {
     RUN(measured_peaks);
     RUN(steps_not_recorded);
     RUN(lives);
+    RUN(allowances);
     RUN(refusals);
     RUN(damage);
     return check_done();

@@ -125,6 +125,14 @@ static void warn_of_experts(pl_report *report, const pl_graph *g, const pl_job *
     pl_report_warn(report, text);
 }
 
+/* What a trace says that later steps may take more than those in it. */
+static void allow_for_later_steps(pl_report *report, const pl_trace *trace) {
+    int64_t beyond = trace ? trace->beyond : 0;
+    if (report->high_bytes == PL_UNKNOWN) return;
+    report->high_bytes =
+        report->high_bytes > PL_MAX_BYTES - beyond ? PL_MAX_BYTES : report->high_bytes + beyond;
+}
+
 /* The estimator's answer to a checked job, into a new report. */
 static pl_status answer(pl_report *report, const pl_model *model, const pl_job *job,
                         const pl_estimator *estimator, const pl_gpu *gpu, const pl_weights *weights,
@@ -173,6 +181,7 @@ pl_status pl_estimate(pl_report **out, const pl_model *model, const pl_job *give
         warn_of_trace(report, model->trace, job);
         report->gpu = gpu;
         report->estimator = estimator->info.name;
+        allow_for_later_steps(report, model->trace);
         pl_report_judge(report, gpu, job->risk);
         if (pl_report_incomplete(report))
             status = pl_budget_fail(err, pl_report_budget(report), NULL);

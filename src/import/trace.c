@@ -440,10 +440,13 @@ static bool assumed(reader *r) {
     while (pl_json_item(&r->json)) {
         pl_json_text word;
         if (!pl_json_string(&r->json, &word)) return false;
-        if (PL_JSON_IS(&word, "sizes")) r->trace->bounded = true;
+        if (PL_JSON_IS(&word, "sizes") || PL_JSON_IS(&word, "cards")) r->trace->bounded = true;
         if (PL_JSON_IS(&word, "compile")) r->trace->compiled = true;
     }
     return !r->json.failure;
+}
+static bool beyond(reader *r) {
+    return whole(r, 0, PL_MAX_BYTES, "bytes from 0 to 2^56", &r->trace->beyond);
 }
 static bool torch_version(reader *r) {
     return text(r, &r->trace->graph.torch_version);
@@ -485,6 +488,7 @@ static const struct {
                {"layers", layers},
                {"warnings", warnings},
                {"assumed", assumed},
+               {"beyond", beyond},
                {"modules", modules},
                {"operators", names},
                {"functions", functions},
