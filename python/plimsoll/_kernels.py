@@ -19,8 +19,11 @@ def _cudnn_rnn(_: Known, x: Any, weight: Any, stride: int, buffer: Any, hx: Any,
                batch_first: bool, dropout: float, train: bool, both: bool, batch_sizes: Any, state: Any) -> Any:
     """Output in time-major memory, the states, the reserve (its size is the library's to say: one byte here), the flat weights."""
     width = (projection or hidden) * (2 if both else 1)
-    batch, seq = (x.size(0), x.size(1)) if batch_first else (x.size(1), x.size(0))
-    y = x.new_empty((seq, batch, width))
+    if batch_sizes:  # packed
+        y = x.new_empty((x.size(0), width))
+    else:
+        batch, seq = (x.size(0), x.size(1)) if batch_first else (x.size(1), x.size(0))
+        y = x.new_empty((seq, batch, width))
     if batch_first:
         y = y.transpose(0, 1)
     hy = x.new_empty(hx.shape)
@@ -46,6 +49,16 @@ def _cudnn_rnn_backward(_: Known, x: Any, weight: Any, stride: int, buffer: Any,
             dw.append(x.new_empty(w.shape) if flat is None else flat[at:at + w.numel()].view(w.shape))
             at += w.numel()
     return dx, dhx, dcx, dw
+
+
+def _pack_padded_sequence(known: Known, x: Any, lengths: Any, batch_first: bool) -> Any:
+    """The sequences' elements by time, and how many of them there are at each time, which is a CPU tensor with its numbers."""
+    if isinstance(lengths, FakeTensor):
+        lengths = known.real(lengths)
+    with torch._C._DisableTorchDispatch():
+        counts = [x.size(1 if batch_first else 0)] * x.size(0 if batch_first else 1) if lengths is None else lengths.tolist()
+        sizes = torch.tensor([sum(count > t for count in counts) for t in range(max([*counts, 0]))], dtype=torch.int64)
+    return x.new_empty((sum(counts), *x.shape[2:])), sizes
 
 
 def _in_place(*_: Any, **__: Any) -> None:
@@ -110,7 +123,9 @@ def _product_in(_: Known, *args: Any, out: Any = None, **__: Any) -> Any:
 
 
 KERNELS: dict[Any, Callable[..., Any]] = {
-    aten._cudnn_rnn.default: _cudnn_rnn, aten._cudnn_rnn_backward.default: _cudnn_rnn_backward, aten._fused_sgd_.default: _in_place,
+    aten._pack_padded_sequence.default: _pack_padded_sequence,
+    aten._cudnn_rnn.default: _cudnn_rnn, aten._cudnn_rnn_backward.default: _cudnn_rnn_backward,
+    aten._fused_sgd_.default: _in_place,
     aten._fused_sgd_.tensor_lr: _in_place}
 for _name, _kernel in (("_ctc_loss", _ctc_loss), ("_ctc_loss_backward", _ctc_loss_backward), ("_use_cudnn_ctc_loss", _use_cudnn_ctc_loss),
                        ("_cudnn_ctc_loss", _cudnn_ctc_loss), ("_use_miopen_ctc_loss", _no), ("_grouped_mm", _grouped_mm)):

@@ -7,7 +7,7 @@ scaled_dot_product_attention (the rules of ATen/native/transformers/cuda/sdp_uti
 (Normalization.cpp), lstm and its like (RNN.cpp), linear (Linear.cpp adds a bias in place outside its fast path,
 but not to subclasses). Read in PyTorch 2.11.
 
-Left out: packed sequences, nested tensors.
+Left out: nested tensors.
 """
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Steer:
         self._library = torch.library.Library("aten", "IMPL")
         for name, kernel in (("scaled_dot_product_attention", self.attention), ("batch_norm", self.batch_norm), ("linear", self.linear),
                              ("lstm.input", self.lstm), ("gru.input", self.gru), ("rnn_tanh.input", self.rnn_tanh),
-                             ("rnn_relu.input", self.rnn_relu)):
+                             ("rnn_relu.input", self.rnn_relu), ("lstm.data", self.packed(2)), ("gru.data", self.packed(3)),
+                             ("rnn_tanh.data", self.packed(1)), ("rnn_relu.data", self.packed(0))):
             self._library.impl(name, kernel, "AutogradCUDA")
         return self
 
@@ -138,7 +139,7 @@ class Steer:
     # ---- recurrent layers ----
 
     def _recurrent(self, mode: int, x: torch.Tensor, states: Any, params: Any, biases: bool, layers: int, dropout: float, train: bool,
-                   both: bool, batch_first: bool) -> Any:
+                   both: bool, batch_first: bool, sizes: Any = ()) -> Any:
         gates = {0: 1, 1: 1, 2: 4, 3: 3}[mode]  # relu, tanh, LSTM, GRU
         hidden = params[1].size(0) // gates
         projection = params[1].size(1) if mode == 2 and params[1].size(1) != hidden else 0
@@ -157,8 +158,17 @@ class Steer:
                 self.dropout_state = torch.empty(6488064, dtype=torch.uint8, device=x.device)
             state = self.dropout_state if dropout > 0 and train else None
             out = aten._cudnn_rnn(x, list(params), step, buffer, states[0], states[1] if len(states) > 1 else None, mode, hidden, projection,
-                                  layers, batch_first, float(dropout), train, both, [], state)
+                                  layers, batch_first, float(dropout), train, both, list(sizes), state)
         return out[:3] if mode == 2 else out[:2]
+
+    def packed(self, mode: int) -> Any:
+        """Sequences of several lengths in one tensor, laid end to end by time; sizes: how many there are at each time, on the CPU."""
+        def call(x: Any, sizes: torch.Tensor, hx: Any, *rest: Any) -> Any:
+            with torch._C._DisableTorchDispatch():
+                counts = sizes.tolist()
+            params, biases, layers, dropout, train, both = rest
+            return self._recurrent(mode, x, hx if mode == 2 else [hx], params, biases, layers, dropout, train, both, False, counts)
+        return call
 
     def lstm(self, x: Any, hx: Any, *rest: Any) -> Any:
         return self._recurrent(2, x, hx, *rest)

@@ -609,15 +609,18 @@ static bool describe_rnn(const pl_replay *r, pl_rnn *rnn, pl_rnn_memory *memory,
     pl_value x;
     static const pl_rnn_mode modes[] = {PL_RNN_RELU, PL_RNN_TANH, PL_RNN_LSTM, PL_RNN_GRU};
     int64_t mode = int_at(r, 1, 0);
-    if (!in(r, 0, &x) || x.dims != 3 || mode < 0 || mode > 3) return false;
+    const pl_arg *sizes =
+        attribute(r, 9); /* of packed sequences: how many there are at each time */
+    bool packed = sizes && sizes->kind == PL_ARG_INTS && sizes->count > 0;
+    if (!in(r, 0, &x) || x.dims != (packed ? 2 : 3) || mode < 0 || mode > 3) return false;
     bool batch_first = int_at(r, 5, 0) != 0;
     int b = batch_first ? 0 : 1;
     *rnn = (pl_rnn){.mode = modes[mode],
                     .layers = int_at(r, 4, 1),
                     .directions = int_at(r, 8, 0) ? 2 : 1,
-                    .batch = x.sizes[b],
-                    .seq = x.sizes[1 - b],
-                    .input = x.sizes[2],
+                    .batch = packed ? nth(r, 9, 0, 1) : x.sizes[b],
+                    .seq = packed ? (int64_t)sizes->count : x.sizes[1 - b],
+                    .input = x.sizes[x.dims - 1],
                     .hidden = int_at(r, 2, 1),
                     .projection = int_at(r, 3, 0),
                     .bias = int_at(r, 0, 4) >= 4,
