@@ -27,7 +27,7 @@ run_tests test_library test_report test_published test_jobs
 if [ -n "$sanitized" ]; then
     echo "SKIP python with PyTorch: on the ordinary build alone"
 elif "$python" -c 'import torch' 2>/dev/null; then
-    run_tests test_torch test_values test_script test_runner test_saving test_idioms test_ranks
+    run_tests test_torch test_values test_script test_runner test_onward test_saving test_idioms test_ranks
     run_tests test_family test_callbacks
 else
     if [ "${CI:-}" = true ]; then

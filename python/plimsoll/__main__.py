@@ -38,8 +38,8 @@ OPTIONS.add_argument("-t", "--timeline", metavar="FILE", help="write the memory 
 OPTIONS.add_argument("--gpus", metavar="FILE", help="cards of one's own, looked at before the catalogue")
 OPTIONS.add_argument("--risk", type=float, metavar="P", default=2.5, help="chance of an out-of-memory that is accepted, in percent, "
                      "0.5 to 50 (default: %(default)s)")
-OPTIONS.add_argument("--steps", type=int, metavar="N", help="optimizer steps the script is run for (default: %d, or as many as it "
-                     "makes; a peak is often in the second), and on to the next one, past an evaluation" % STEPS)
+OPTIONS.add_argument("--steps", type=int, metavar="N", help="optimizer steps the script is run for, and on to the next one, past an "
+                     "evaluation (default: %d, and then on for some seconds with the DataLoaders cut short, longer where steps differ)" % STEPS)
 OPTIONS.add_argument("--until-exit", action="store_true", help="run the script until it ends by itself")
 OPTIONS.add_argument("--timeout", metavar="T", help="end the script after T (90, 90s, 5m, 1h; 0: never) and answer by the steps "
                      "till then (default: %dm)" % (TIMEOUT_S / 60))
@@ -82,7 +82,8 @@ def _check_script(script: str) -> None:
 
 def _run(job: Job, timeout: Optional[float]) -> Any:
     """The outcome of the script; an Error where there is nothing to answer by."""
-    steps = "until it ends" if job.steps is None else "for %d optimizer step%s" % (job.steps, "s" if job.steps != 1 else "")
+    steps = ("until it ends" if job.steps is None else "for a few optimizer steps" if job.onward
+             else "for %d optimizer step%s" % (job.steps, "s" if job.steps != 1 else ""))
     print("plimsoll: runs %s %s without a GPU; what it writes goes to a scratch folder; it may read the network and start "
           "programs" % (job.name, steps), file=sys.stderr, flush=True)
     run = Run(job, timeout, os.environ.get("PLIMSOLL_NAMESPACE") != "0")
@@ -108,6 +109,10 @@ def _without_a_step(end: Dict[str, Any], job: Job, timeout: Optional[float], pro
     if programs:
         return InputError("the script %s without an optimizer step of its own, and started %s: give that script to plimsoll"
                           % (how, programs[0]), end["where"] or job.name)
+    passes = end["seen"].get("backwards") or 0
+    if passes:
+        return InputError("the script %s after %d backward pass%s, but nothing stepped: no optimizer, and no parameter that was written to"
+                          % (how, passes, "es" if passes > 1 else ""), end["where"] or job.name)
     return InputError("the script %s without an optimizer step: nothing was trained" % how, end["where"] or job.name)
 
 
@@ -143,7 +148,7 @@ def _job(options: argparse.Namespace, settings: Dict[str, Any]) -> Job:
     launch: Launch = parse((["-m"] if options.module else []) + [options.script] + options.args, options.world, options.rank)
     if not launch.module:
         _check_script(launch.script)
-    return Job(launch, steps, gpu)
+    return Job(launch, steps, gpu, options.steps is None and not options.until_exit)
 
 
 def main(argv: Optional[List[str]] = None) -> int:

@@ -10,21 +10,34 @@ stream goes when its last reference does.
 """
 from __future__ import annotations
 
+import collections
 from typing import Any, Callable
 
 import torch
 
 POOL = 32  # streams per priority
+UNIT = 512  # bytes: the allocator's
+SEGMENT = 2 << 20  # what it takes from the driver, at least
+OUTSIDE = 700 << 20  # of a process, that no tensor has: context and kernels (742 MiB on an H200)
 
 _generator = torch.Generator
 
 
 class Card:
-    """index: the current device. count: how many torch.cuda says there are. stream: the current stream's number, 0 the default."""
+    """index: the current device. count: how many torch.cuda says there are. stream: the current stream's number, 0 the default.
+    alive, most: bytes of the tensors on it, now and at most; most_since: since a script last reset that."""
 
     def __init__(self, count: int = 1, index: int = 0) -> None:
         self.count, self.index, self.stream = count, index, 0
         self.made = 0
+        self.alive = self.most = self.most_since = 0
+
+    def take(self, size: int) -> None:
+        self.alive += -(-size // UNIT) * UNIT
+        self.most, self.most_since = max(self.most, self.alive), max(self.most_since, self.alive)
+
+    def give(self, size: int) -> None:
+        self.alive -= -(-size // UNIT) * UNIT
 
     def next_stream(self) -> int:
         self.made += 1
@@ -172,6 +185,30 @@ def cuda_answers(card: Card) -> dict[str, Any]:
             "_exchange_device": exchange, "_maybe_exchange_device": exchange}
 
 
+def memory_answers(card: Card, memory: int) -> dict[str, Any]:
+    """How much is taken: what the script's tensors take, without what the allocator and libraries add."""
+
+    def reserved(size: int) -> int:
+        return -(-size // SEGMENT) * SEGMENT
+
+    def stats(device: Any = None) -> dict[str, int]:
+        found: dict[str, int] = collections.defaultdict(int)
+        for name, now, most in (("allocated", card.alive, card.most_since), ("active", card.alive, card.most_since),
+                                ("requested", card.alive, card.most_since), ("reserved", reserved(card.alive), reserved(card.most_since))):
+            for pool in ("all", "large_pool"):
+                found["%s_bytes.%s.current" % (name, pool)], found["%s_bytes.%s.peak" % (name, pool)] = now, most
+        return found
+
+    def reset(device: Any = None) -> None:
+        card.most_since = card.alive
+
+    return {"memory_allocated": lambda device=None: card.alive, "max_memory_allocated": lambda device=None: card.most_since,
+            "memory_reserved": lambda device=None: reserved(card.alive), "max_memory_reserved": lambda device=None: reserved(card.most_since),
+            "memory_cached": lambda device=None: reserved(card.alive), "max_memory_cached": lambda device=None: reserved(card.most_since),
+            "mem_get_info": lambda device=None: (max(memory - OUTSIDE - reserved(card.alive), 0), memory), "memory_stats": stats,
+            "reset_peak_memory_stats": reset, "reset_max_memory_allocated": reset, "reset_max_memory_cached": reset}
+
+
 def accelerator_answers(card: Card, cuda: dict[str, Any]) -> dict[str, Any]:
     """torch.accelerator's members: of the same card."""
     found = {"is_available": lambda: True, "device_count": lambda: card.count,
@@ -208,10 +245,14 @@ class _Generator(_generator, metaclass=_AnyGenerator):  # type: ignore[misc, val
 def nvml_answers(card: Card, memory: int, name: str) -> dict[str, Any]:
     """pynvml's functions (nvidia-ml-py), where a library asks NVML itself."""
     from types import SimpleNamespace
-    whole = SimpleNamespace(total=memory, free=memory, used=0)
+
+    def whole(handle: Any, *args: Any) -> Any:
+        used = min(OUTSIDE + card.alive, memory)
+        return SimpleNamespace(total=memory, free=memory - used, used=used)
+
     return {"nvmlInit": lambda *a: None, "nvmlInitWithFlags": lambda *a: None, "nvmlShutdown": lambda: None, "nvmlDeviceGetCount": lambda: card.count,
             "nvmlDeviceGetHandleByIndex": lambda index: index, "nvmlDeviceGetName": lambda handle: name,
-            "nvmlDeviceGetMemoryInfo": lambda handle, *a: whole,
+            "nvmlDeviceGetMemoryInfo": whole,
             "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=0, memory=0), "nvmlDeviceGetPowerUsage": lambda handle: 0,
             "nvmlDeviceGetTemperature": lambda handle, sensor=0: 0, "nvmlSystemGetDriverVersion": lambda: "580.0",
             "nvmlDeviceGetComputeRunningProcesses": lambda handle: [], "nvmlSystemGetCudaDriverVersion": lambda: 13000}

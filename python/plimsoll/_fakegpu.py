@@ -105,7 +105,6 @@ def _cuda_answers(capability: tuple[int, int], memory: int, name: str) -> dict[s
         "is_available": lambda: True, "is_initialized": lambda: True,
         "get_device_name": lambda device=None: name, "get_device_capability": lambda device=None: capability,
         "get_device_properties": lambda device=None: properties, "is_bf16_supported": lambda *a, **k: major >= 8,
-        "mem_get_info": lambda device=None: (memory, memory), "memory_stats": lambda device=None: {},
         "memory_summary": lambda *a, **k: "", "memory_snapshot": lambda *a, **k: [], "get_arch_list": list,
         "current_blas_handle": _zero, "is_current_stream_capturing": lambda: False,
         "get_rng_state": lambda device=None: torch.empty(16, dtype=torch.uint8), "initial_seed": _zero,
@@ -114,12 +113,8 @@ def _cuda_answers(capability: tuple[int, int], memory: int, name: str) -> dict[s
     }
     for quiet in ("init", "_lazy_init", "synchronize", "empty_cache", "ipc_collect",
                   "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all",
-                  "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
                   "reset_accumulated_memory_stats", "set_per_process_memory_fraction", "set_sync_debug_mode"):
         answers[quiet] = _nothing
-    for size in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached",
-                 "max_memory_cached"):
-        answers[size] = _zero
     return answers
 
 
@@ -237,9 +232,17 @@ class FakeGPU:
         self._saved.append((owner, name, vars(owner).get(name, _INHERITED)))
         setattr(owner, name, value)
 
+    def tell_script(self) -> None:
+        """TorchScript knows PyTorch's functions by their identity: what stands in for one is told as the same operator."""
+        table = torch.jit._builtins._get_builtin_table()
+        for owner, name, value in self._saved:
+            if value is not _INHERITED and id(value) in table:
+                table[id(vars(owner)[name])] = table[id(value)]
+
     def __enter__(self) -> "FakeGPU":
         prepare_engine()
-        answers = {**_cuda_answers(self.capability, self.memory, self.name), **_card.cuda_answers(self.card)}
+        answers = {**_cuda_answers(self.capability, self.memory, self.name), **_card.cuda_answers(self.card),
+                   **_card.memory_answers(self.card, self.memory)}
         for name, answer in answers.items():
             if hasattr(torch.cuda, name):
                 self.patch(torch.cuda, name, answer)
@@ -251,6 +254,7 @@ class FakeGPU:
         _card.install(self.patch, self.card, answers, self.memory, self.name)
         self.patch(fake_tensor, "init_gpu_context", _nothing)
         self.patch(FakeTensorMode, "avoid_device_init", property(lambda mode: True))
+        self.patch(FakeTensorMode, "__deepcopy__", lambda mode, memo: mode)  # an attribute of each tensor, and one for all of them
         self.patch(torch._subclasses, "FakeTensor", _NotFake)
         self.patch(torch.nn.Module, "_apply", _apply)
         self.patch(torch.inference_mode, "__enter__", _enter_inference)

@@ -44,6 +44,7 @@ class Job(NamedTuple):
     launch: Launch
     steps: Optional[int]  #: None: until the script ends
     gpu: Gpu
+    onward: bool = False  #: as far beyond the steps as they differ, not to the next one alone
 
     @property
     def name(self) -> str:
@@ -84,6 +85,7 @@ class Session:
             fcntl.lockf(self.trace, fcntl.LOCK_EX)  # of several processes, the first
             steps, content, seen = 0, b"", {}
             if self.recorder is not None:
+                self.recorder.ending(how == "exit" and not fault)
                 steps, seen = self.recorder.optimizer_steps, self.recorder.seen()
                 try:
                     error = error or self.recorder.recording.faults.first  # whatever the script did with it
@@ -189,9 +191,14 @@ class Session:
             sys.modules["multiprocessing.util"]._exit_function()
 
     def _ended(self, raised: Optional[BaseException]) -> None:
+        from . import _values
         from .capture import StepDone
-        if raised is None or isinstance(raised, StepDone):
+        if raised is None:
             self.finish("exit")
+        if isinstance(raised, StepDone):
+            self.finish("steps")
+        if self.recorder.cut and raised is not None and isinstance(raised.__cause__ or raised, StopIteration):
+            self.finish("steps")  # a loader that was cut short
         frames = traceback.extract_tb(raised.__traceback__) if raised is not None else []
         if isinstance(raised, SystemExit):
             code = raised.code
@@ -199,6 +206,12 @@ class Session:
         assert raised is not None
         if isinstance(raised, Error):
             self.finish("error", error=raised)
+        if isinstance(raised, IndexError) and str(_values.HUGE) in str(raised):  # by PyTorch itself, which looks at an index first
+            made_up = _values.MadeUp("an index of a tensor: " + _values.NOT_COMPUTED, self.line_of(frames))
+            if not self.recorder.after:
+                self.finish("error", error=made_up)
+            self.recorder.recording.warn("%s: what comes after the steps was simulated up to here: %s" % (made_up.where, made_up.message))
+            self.finish("steps", made_up.where or "")
         first = str(raised).strip().splitlines()[:1]
         fault = "raised %s%s" % (type(raised).__name__, "".join(" (%s)" % line[:200] for line in first))
         if not self.recorder.after:

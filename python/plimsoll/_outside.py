@@ -223,7 +223,7 @@ class Run:
                     if not scratch._cached(made):
                         os.rmdir(made)
             self.output.close()
-        end = self.end if self.end is not None else self._crashed(status, timed_out, stack)
+        end = self.end if self.end is not None and not self._signalled else self._crashed(status, timed_out, stack)
         watch.told(end.get("watched") or {}, end.get("programs") or [])
         if not self.overlaid:
             watch.finish(scratch._cached)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _values
 from ._card import Card
+from ._full import Full
 from ._kernels import KERNELS
 from ._known import MISSING, MOST, Known
 from ._truths import COMPARISONS, TRUTHS, Bounds, truth
@@ -28,6 +29,7 @@ VERSION = 1
 HOST_SHARE = 0.5  # of the machine's free memory: what one CPU tensor may take for real
 HOST_FREE = 64 << 20  # bytes of a CPU tensor that is made without looking
 MOST_STEPS = 64  # that a trace tells apart
+SPARSE = "sparse tensors on the card (sparse gradients of an embedding among them) are not simulated"
 NO_END = (1 << 63) - 1  # of a slice
 PHASES = ("load", "input", "forward", "backward", "optimizer")
 
@@ -134,6 +136,10 @@ class Recording(TorchDispatchMode):
         self.spoilt: dict[int, Any] = {}  # a real CPU storage's address: numbers that were not computed went into it
         self.searching = False  # inside LBFGS, which ends when its numbers say so
         self.reads = 0
+        self.on_write: Callable[[torch.Tensor], None] | None = None  # told of every tensor that is written to outside of backward
+        self.made_forward = 0  # bytes that forward passes with gradients have made so far
+        self.room: Full | None = None  # what a card of so many bytes would say
+        self.beyond = 0  # bytes by which later steps may take more
         self.assumed: dict[str, bool] = {}  # what the library widens its interval for
 
     @property
@@ -184,22 +190,34 @@ class Recording(TorchDispatchMode):
         known = self.live.get(address)
         if known is not None:
             return known[0], False
-        number = len(self.storages)
-        self.storages.append([storage.nbytes(), "", self.card.stream] if self.card.stream else [storage.nbytes(), ""])
+        number, size = len(self.storages), storage.nbytes()
+        if tensor.device.index not in (None, self.card.index):
+            self.other_card(tensor.device)
+        self.storages.append([size, "", self.card.stream] if self.card.stream else [size, ""])
         self.watch(storage, number)
+        self.card.take(size)
+        if torch.is_grad_enabled() and torch._C._current_autograd_node() is None:
+            self.made_forward += size
+        if self.room is not None:
+            self.room.check(self.card.alive, size)
         return number, True
+
+    def other_card(self, device: torch.device) -> None:
+        self.assumed["cards"] = True
+        self.warn("tensors are on cuda:%s and on cuda:%d: what several cards hold is added up, as if it were all on one" % (
+            device.index, self.card.index))
 
     def watch(self, storage: Any, number: int) -> None:
         """Writes down the number's death when the last storage that stands for it goes."""
         address = storage._cdata
 
         def gone(_: Any) -> None:
-            if self.live.pop(address, None) is None or not self.open:
+            if self.live.pop(address, None) is None:
                 return
             left = self.holders.get(number, 1) - 1
             self.holders[number] = left
             if left == 0:
-                self.events.append(number)
+                self.died(number)
 
         self.live[address] = (number, weakref.ref(storage, gone))
 
@@ -207,11 +225,16 @@ class Recording(TorchDispatchMode):
         """storage.resize_() is about to change its bytes (FSDP's gathered parameters): what was there dies, and what comes is born
         with its first use."""
         known = self.live.pop(storage._cdata, None)
-        if known is None or not self.open:
+        if known is None:
             return
         self.holders[known[0]] = left = self.holders.get(known[0], 1) - 1
         if left == 0:
-            self.events.append(known[0])
+            self.died(known[0])
+
+    def died(self, number: int) -> None:
+        self.card.give(self.storages[number][0])
+        if self.open:
+            self.events.append(number)
 
     def held(self, tensor: torch.Tensor) -> tuple[int, int]:
         return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
@@ -265,6 +288,8 @@ class Recording(TorchDispatchMode):
             return args[0].fake_device
         if func is aten._local_scalar_dense.default:
             return self.scalar(args[0])
+        if func is aten._to_copy.default and args[0].layout != torch.strided and device is not None and device.type == "cuda":
+            raise self.faults.fail(SPARSE)
         kind = self.kinds.get(func)
         if kind is None:
             kind = self.kinds[func] = _Kind(func)
@@ -280,10 +305,14 @@ class Recording(TorchDispatchMode):
                 out = func(*args, **kwargs)
             except (DynamicOutputShapeException, DataDependentOutputException):
                 out = self.dynamic(func, kind, args, kwargs)
+        if isinstance(out, FakeTensor) and out.layout != torch.strided and out.fake_device.type == "cuda":
+            raise self.faults.fail(SPARSE)
         if not kind.view and not kind.collective:
             out = self.known.follow(func, kind, args, kwargs, out)
             if kind.writes:
                 out = self.written(kind, args, kwargs, out)
+                if self.on_write is not None and torch._C._current_autograd_node() is None:
+                    self.tell_writes(kind, args, kwargs)
         if most is not None:
             self.bounds.keep(args[0] if kind.in_place else out, most)
         known = TRUTHS.get(func)
@@ -453,6 +482,13 @@ class Recording(TorchDispatchMode):
                     out = value
         return out
 
+    def tell_writes(self, kind: _Kind, args: Any, kwargs: Any) -> None:
+        for i, name in kind.writes:
+            value = args[i] if i < len(args) else kwargs.get(name)
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, FakeTensor):
+                    self.on_write(tensor)  # type: ignore[misc]
+
     def scalar(self, tensor: torch.Tensor) -> Any:
         real = self.real(tensor)
         if real is not None:
@@ -548,6 +584,7 @@ def dump(recording: Recording, head: dict[str, Any]) -> bytes:
     """The trace as JSON. head: what goes before the tables (job, parameters, layers, ...)."""
     r = recording
     trace = {"plimsoll_trace": VERSION, "torch": torch.__version__, **head, "warnings": r.warnings, "assumed": sorted(r.assumed),
+             "beyond": r.beyond,
              "modules": r.modules, "operators": list(r.names), "functions": list(r.nodes), "storages": r.storages, "tensors": r.tensors,
              "marks": r.marks, "events": r.events}
     return json.dumps(trace, separators=(",", ":")).encode()

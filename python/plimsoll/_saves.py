@@ -25,7 +25,7 @@ import urllib.parse
 from typing import Any, Callable
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ._scratch import Scratch
 
@@ -217,7 +217,6 @@ class Saves:
             self.scratch.saved_to("pickle.dump", file)
 
         setattr(FakeTensor, "__reduce_ex__", _reduced)
-        setattr(FakeTensorMode, "__deepcopy__", lambda mode, memo: mode)  # an attribute of each tensor, and one for all of them
         for owner in (torch, torch.serialization):
             put(owner, "save", torch_save)
             put(owner, "load", torch_load)

@@ -1,30 +1,45 @@
 """The steps of a script that are simulated, and what follows them.
 
 A recorder that says in which phase the script is, and when it has seen the optimizer steps that were asked for. The
-script then goes on as far as its next training step, with its DataLoaders cut short, so that an evaluation after the
-loop is seen too. It is stopped before it starts a program or sends anything in that stretch: by then it may be about to
-publish what it trained, which is made up.
+script then goes on with its DataLoaders cut short, so that evaluations between epochs, later phases and the last, smaller
+batch are seen too: as far as its next training step where a number of steps was asked for, else for a while, longer where
+steps differ from each other (_onward.py). It is stopped before it starts a program or sends anything in that stretch: by then
+it may be about to publish what it trained, which is made up.
+
+A script without an optimizer of torch.optim that writes to its parameters after a backward pass makes a step by that.
 """
 from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
+import math
 import os
 import socket
 import sys
+import time
 import weakref
 from typing import Any, Callable
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import _fakegpu
 from ._errors import MissingError
-from .capture import Recorder, StepDone
+from ._full import Full
+from ._onward import Onward
+from .capture import Recorder, StepDone, tensors_in
 
-BATCHES = 2  # of each DataLoader after the steps
+BATCHES, MANY_BATCHES = 2, 8  # of each DataLoader after the steps, and where steps differ
 MOST_STEPS = 60  # that the library takes for steps of their own
-AFTER = 8  # times the events of the steps, that may follow them
+AFTER = 8  # times the events of the steps, that may follow a step
+# How far a script goes on: steps and seconds of this process, where steps are alike and where they are not.
+ALIKE_STEPS, ALIKE_S = 200, 5.0
+OTHER_STEPS, OTHER_S = 200, 20.0
+_CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
+LOOK_BATCHES, LOOK_S = 500, 8.0  # that are looked at for the largest, where batches differ
+MOST_SAMPLES = 5_000_000  # of a dataset whose last batch is looked for
 
 
 class Scripted(Recorder):
@@ -38,13 +53,22 @@ class Scripted(Recorder):
         self.after = False  # the steps are done
         self.evaluated = ""  # where a model first ran without gradients
         self.stopped = ""  # why the script was not let go on after the steps
+        self.onward = Onward(self.recording)
+        self.cut = self.shortened = False  # loaders are cut short; one was
+        self.whole = False  # the script ended by itself
         self._limit, self._further, self._prepared = 0, 0, False
+        self._size = self._done = 0  # events and steps, when the steps were done
+        self._since = 0.0
+        self._by_hand = False  # parameters were written to after a backward pass: a step, where there is no optimizer
+        self._weights: tuple[int, set[int]] = (-1, set())  # addresses of the parameters of so many models
         self._mark, self._said = self.recording.mark, ""
         setattr(self.recording, "mark", self._marked)
 
     def seen(self) -> dict[str, Any]:
         """What the report says of it."""
-        return {"after": self.after, "evaluated": self.evaluated, "stopped": self.stopped, "batches": BATCHES}
+        return {"after": self.after, "backwards": self.onward.backwards, "shortened": self.shortened, "evaluated": self.evaluated,
+                "stopped": self.stopped,
+                "batches": MANY_BATCHES if self.onward.differ else BATCHES}
 
     def trace(self) -> bytes:
         self.job.setdefault("steps", min(self.optimizer_steps, MOST_STEPS))
@@ -58,6 +82,8 @@ class Scripted(Recorder):
         setattr(_fakegpu, "_engine_ready", True)
         setattr(self.recording, "learn_counts", lambda: None)
         super().__enter__()
+        self.recording.on_write = self._written
+        self.recording.room = Full(self.session.job.gpu.capacity_bytes, self._told_full)
         for owner in (torch.autograd.graph, torch.autograd):
             if hasattr(owner, "_engine_run_backward"):
                 self._gpu.patch(owner, "_engine_run_backward", self._backward(owner._engine_run_backward))
@@ -72,7 +98,16 @@ class Scripted(Recorder):
     def _backward(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             self._prepare()
-            return real(*args, **kwargs)
+            if self._in_forward or torch._C._current_autograd_node() is not None:
+                return real(*args, **kwargs)
+            self._end_by_hand()
+            if self.after and self._enough():
+                self.session.finish("steps")
+            self.onward.backward()
+            try:
+                return real(*args, **kwargs)
+            finally:
+                self.onward.anew()
         return call
 
     def _prepare(self) -> None:
@@ -81,12 +116,12 @@ class Scripted(Recorder):
         self._prepared = True
         self._in_forward += 1  # these backward passes are not the script's: no mark, and not counted
         try:
-            with _disable_current_modes(), torch.inference_mode(False), torch.enable_grad():
+            with temporarily_clear_interpreter_stack(), _disable_current_modes(), torch.inference_mode(False), torch.enable_grad():
                 setattr(_fakegpu, "_engine_ready", False)
                 _fakegpu.prepare_engine()
         except _fakegpu.CaptureUnavailable as problem:
             self.session.finish("error", error=MissingError(str(problem), self.session.job.name))
-        with torch.inference_mode(False), torch.enable_grad():
+        with temporarily_clear_interpreter_stack(), torch.inference_mode(False), torch.enable_grad():
             type(self.recording).learn_counts(self.recording)
         self._in_forward -= 1
 
@@ -97,59 +132,157 @@ class Scripted(Recorder):
             self._said = said
             self.session.say(said)
 
+    def ending(self, whole: bool) -> None:
+        """The script is over; whole: by itself."""
+        self.whole = whole
+        self._end_by_hand()
+
+    def finish(self) -> None:
+        if not self.whole or self.shortened:
+            self.recording.beyond = self.onward.beyond()
+            for sentence in self.onward.sentences():
+                self.recording.warn(sentence)
+        super().finish()
+
     def _before_module(self, module: torch.nn.Module, args: Any) -> None:
         if self._in_forward == 0 and torch._C._current_autograd_node() is None:
-            if not torch.is_grad_enabled():
-                self.evaluated = self.evaluated or self.session.here()
-            elif self.after and module.training and self._further <= 0:
-                self.session.finish("steps")
+            if torch.is_grad_enabled():
+                self._end_by_hand()
+            elif not self.evaluated and not _in_checkpoint():
+                self.evaluated = self.session.here()
         if self.after and len(self.recording.events) > self._limit:
             self.stop("it runs more than %d times the operators of the steps" % AFTER)
         super()._before_module(module, args)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
-        if self.after and self._further <= 0:
+        if self.after and self._enough():
             self.session.finish("steps")
         return super()._before_step(optimizer, args, kwargs)
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        done, enough = self.optimizer_steps, False
         try:
             super()._after_step(optimizer, args, kwargs)
         except StepDone:
-            self.recording.open = True
+            enough = self.recording.open = True
+        if self.optimizer_steps > done:
+            self._stepped()
+        if enough:
             self._further -= 1
-            if self.after:
-                return
-            self.after, self.job["steps"] = True, min(self.optimizer_steps, MOST_STEPS)
-            self._limit = len(self.recording.events) * (AFTER + 1)
-            self.session.send(after=True)
-            self._further = 1 if self._cut_loaders() else 0  # some loaders have a batch ready before it is asked for
-            self._stop_before_sending()
+            self._go_on()
+
+    def _stepped(self) -> None:
+        self.onward.stepped()
+        self._limit = len(self.recording.events) + AFTER * self._size
+
+    # ---- steps without an optimizer ----
+
+    def _written(self, tensor: torch.Tensor) -> None:
+        """An operator wrote to a tensor, outside of backward."""
+        r = self.recording
+        if self.progress.made or r.phase not in ("backward", "optimizer") or not self._is_weight(tensor):
+            return
+        if not self._by_hand:
+            self._by_hand = True
+            r.mark("optimizer")
+            for root in self._roots:
+                for p in root.parameters():
+                    r.say_kind(p, "weights")
+                    r.say_kind(p.grad, "gradients")
+        if tensor.is_leaf and tensor.requires_grad:
+            r.say_kind(tensor, "weights")
+            r.say_kind(tensor.grad, "gradients")
+        self._boundary = len(r.events) + 1  # the write itself is not in yet
+
+    def _is_weight(self, tensor: torch.Tensor) -> bool:
+        if tensor.requires_grad and tensor.is_leaf:
+            return True
+        if self._weights[0] != len(self._roots):
+            self._weights = len(self._roots), {p.untyped_storage()._cdata for root in self._roots for p in root.parameters()}
+        return tensor.untyped_storage()._cdata in self._weights[1]
+
+    def _end_by_hand(self) -> None:
+        if not self._by_hand:
+            return
+        self._by_hand = False
+        self.progress.by_hand()
+        self.job.setdefault("cudnn_benchmark", bool(torch.backends.cudnn.benchmark))
+        self.line.step()
+        self._describe()
+        self._stepped()
+        if self.steps is not None and self.optimizer_steps >= self.steps:
+            self.recording.faults.late = self._end_late
+            self._go_on()
+
+    # ---- a card that is full ----
+
+    def _told_full(self) -> None:
+        self.onward.anew()
+        self.recording.warn("%s: the script's tensors took all of the card, and it was told that it is out of memory, which it looks for; a "
+                            "card may say so a little earlier" % self.session.here())
 
     # ---- after the steps ----
+
+    def _go_on(self) -> None:
+        if self.after:
+            return
+        self.after, self.job["steps"] = True, min(self.optimizer_steps, MOST_STEPS)
+        self._size, self._done, self._since = len(self.recording.events), self.optimizer_steps, time.process_time()
+        self._limit = self._size * (AFTER + 1)
+        self.session.send(after=True)
+        self._further = 1 if self._cut_loaders() else 0  # some loaders have a batch ready before it is asked for
+        self._stop_before_sending()
+
+    def _enough(self) -> bool:
+        """Whether the next training step need not be seen."""
+        if self._further > 0:
+            return False
+        if not self.session.job.onward:
+            return True
+        steps, seconds = (ALIKE_STEPS, ALIKE_S) if self.onward.steady else (OTHER_STEPS, OTHER_S)
+        return self.optimizer_steps - self._done >= steps or time.process_time() - self._since > seconds
 
     def stop(self, why: str) -> None:
         self.stopped = why
         self.session.finish("steps", self.session.here())
 
     def _cut_loaders(self) -> bool:
-        """Iterators of the steps end; later ones do after a few batches. Whether there was one."""
+        """Each DataLoader's iterator gives a few batches more; those of the steps the largest of the next ones first, and in the end
+        their last one, where it is smaller. Whether there was one."""
         kind = torch.utils.data.dataloader._BaseDataLoaderIter
-        ended = weakref.WeakSet(o for o in gc.get_objects() if isinstance(o, kind))
+        old = weakref.WeakSet(o for o in gc.get_objects() if isinstance(o, kind))
         counts: Any = weakref.WeakKeyDictionary()
+        self.cut = True
 
         def cut(real: Callable[..., Any]) -> Callable[..., Any]:
             def following(iterator: Any) -> Any:
-                counts[iterator] = counts.get(iterator, 0) + 1
-                if iterator in ended or counts[iterator] > BATCHES:
-                    raise StopIteration
+                counts[iterator] = count = counts.get(iterator, 0) + 1
+                ahead = iterator in old and self.session.job.onward
+                if ahead and count == 1:
+                    batch, passed_over = _largest(real, iterator)
+                    self.shortened |= passed_over > 0
+                    return batch
+                most = 0 if iterator in old and not ahead else MANY_BATCHES if self.onward.differ else BATCHES
+                if count > most:
+                    self.shortened = True
+                    if not ahead or not _to_the_last(iterator):
+                        raise StopIteration
+                    self.onward.last_batch()
                 return real(iterator)
             return following
+
+        def begun_again(real: Callable[..., Any]) -> Callable[..., Any]:
+            def call(iterator: Any, *args: Any, **kwargs: Any) -> Any:  # of a loader whose workers stay
+                counts.pop(iterator, None)
+                old.discard(iterator)
+                return real(iterator, *args, **kwargs)
+            return call
 
         for owner in [kind, *kind.__subclasses__()]:
             if "__next__" in vars(owner):
                 setattr(owner, "__next__", cut(owner.__next__))
-        return len(ended) > 0
+        setattr(kind, "_reset", begun_again(kind._reset))
+        return len(old) > 0
 
     def _stop_before_sending(self) -> None:
         def audit(event: str, args: Any) -> None:
@@ -173,3 +306,54 @@ class Scripted(Recorder):
             for name in ("send", "sendall", "write"):
                 if hasattr(kind, name):
                     setattr(kind, name, guarded(getattr(kind, name)))
+
+
+def _in_checkpoint() -> bool:
+    """Whether torch.utils.checkpoint runs, whose reentrant form goes forward without gradients."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_CHECKPOINT):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _largest(real: Callable[..., Any], iterator: Any) -> tuple[Any, int]:
+    """Of the batches that follow, the one with the most elements, and how many were passed over; where the next two are alike,
+    one of them."""
+    best, most, count, end = None, -1, 0, time.process_time() + LOOK_S
+    shapes: set[Any] = set()
+    for count in range(LOOK_BATCHES):
+        try:
+            batch = real(iterator)
+        except StopIteration:
+            if best is None:
+                raise
+            return best, count - 1
+        sizes = tuple(tuple(t.shape) for t in tensors_in(batch))
+        shapes.add(sizes)
+        elements = sum(math.prod(size) for size in sizes)
+        if elements > most:
+            best, most = batch, elements
+        if (count >= 1 and len(shapes) == 1) or time.process_time() > end:
+            break
+    return best, count
+
+
+def _to_the_last(iterator: Any) -> bool:
+    """Leaves a loader's iterator just before its last batch, once, where that is smaller than the others."""
+    if getattr(iterator, "_plimsoll_last", False):
+        return False
+    iterator._plimsoll_last = True
+    batches: Any = getattr(iterator, "_index_sampler", None)
+    if not isinstance(batches, torch.utils.data.BatchSampler):
+        return False
+    try:
+        samples = len(batches.sampler)
+        if batches.drop_last or samples % batches.batch_size == 0 or samples > MOST_SAMPLES:
+            return False
+        left = list(itertools.islice(iterator._sampler_iter, len(batches)))
+    except (TypeError, AttributeError, NotImplementedError, ZeroDivisionError):
+        return False
+    iterator._sampler_iter = iter(left[-1:])
+    return bool(left)

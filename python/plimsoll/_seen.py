@@ -14,12 +14,18 @@ from typing import Any, Dict, List, Optional, Tuple
 # Calls that evaluate: of anything, by the last name.
 EVALUATES = ("evaluate", "validate", "validation", "eval_model", "run_validation", "run_eval", "run_evaluation", "test_model", "generate",
              "predict")
+MODELS = ("model", "net", "network", "module", "forward")
+TELLING = ("eval", "valid", "test", "sample", "predict", "generate")  # in the name of a function without gradients
 WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
 
 
 def _name(node: ast.AST) -> str:
     """The last name of what is called: eval of model.module.eval()."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _calls_a_model(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Call) and _name(n.func) in MODELS for n in ast.walk(node))
 
 
 def evaluation_in(path: Optional[str]) -> Optional[Tuple[int, str]]:
@@ -32,19 +38,21 @@ def evaluation_in(path: Optional[str]) -> Optional[Tuple[int, str]]:
     except (OSError, SyntaxError, ValueError, RecursionError):
         return None
     found: List[Tuple[int, str]] = []
+    frozen = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "requires_grad_"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call) and id(node) not in frozen:
             name = _name(node.func)
-            if (name == "eval" and isinstance(node.func, ast.Attribute) and not node.args) or name in EVALUATES:
+            copied = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call)  # deepcopy(model).eval(): an average
+            if (name == "eval" and isinstance(node.func, ast.Attribute) and not node.args and not copied) or name in EVALUATES:
                 found.append((node.lineno, name + "()"))
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 name = _name(item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr)
-                if name in WITHOUT_GRADIENTS and any(isinstance(n, ast.Call) and _name(n.func) in ("model", "net", "module", "forward")
-                                                     for n in ast.walk(node)):
+                if name in WITHOUT_GRADIENTS and _calls_a_model(node):
                     found.append((node.lineno, name))
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if any(_name(d.func if isinstance(d, ast.Call) else d) in WITHOUT_GRADIENTS for d in node.decorator_list):
+            if any(_name(d.func if isinstance(d, ast.Call) else d) in WITHOUT_GRADIENTS for d in node.decorator_list) and (
+                    _calls_a_model(node) or any(word in node.name for word in TELLING)):
                 found.append((node.lineno, node.name + "()"))
     return min(found) if found else None
 
@@ -57,7 +65,8 @@ def seen_of(end: Dict[str, Any], script: Optional[str]) -> Dict[str, Any]:
     """`seen` of the JSON: how many steps, how it ended, where evaluation was, and a sentence per thing that was not seen."""
     more, how, steps = end["seen"], end["end"], end["steps"]
     not_seen: List[str] = []
-    evaluation = None if more.get("evaluated") else evaluation_in(script)
+    whole = how == "exit" and not more.get("shortened")
+    evaluation = None if more.get("evaluated") or whole else evaluation_in(script)
     name = os.path.basename(script) if script else ""
     if how == "steps" or (how == "timeout" and more.get("after")):
         not_seen.append("later steps (a larger batch or a longer sequence in one of them, a second model)")
@@ -67,8 +76,8 @@ def seen_of(end: Dict[str, Any], script: Optional[str]) -> Dict[str, Any]:
             not_seen.append("what follows %s, since %s" % (end["where"] or "the steps", more["stopped"]))
         elif how == "timeout":
             not_seen.append("what follows %s" % end["where"])
-    elif how == "exit" and more.get("after"):
-        not_seen.append("more than %d batches of each DataLoader after the steps" % more["batches"])
+    elif how == "exit" and more.get("shortened"):
+        not_seen.append("more than %d batches of each DataLoader after the steps, among them later steps" % more["batches"])
     elif how in ("timeout", "exception"):
         not_seen.append("what follows %s" % end["where"])
     if end.get("programs"):

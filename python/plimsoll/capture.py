@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as _module
 
-from . import _compiled, _loads, _reads, _triton, _values, _words
+from . import _compiled, _fallback, _loads, _reads, _triton, _values, _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
 from ._line import Line
 from ._optimizer import name_of
@@ -75,10 +75,17 @@ def _has_values(t: torch.Tensor) -> bool:
     return not isinstance(t, FakeTensor) and t.device.type != "meta" and t.layout == torch.strided
 
 
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Every tensor in tuples, lists and dicts."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors_in(inner)
+
+
 def _first_tensor(value: Any, floating: bool = False) -> torch.Tensor | None:
-    found: list[torch.Tensor] = []
-    _map(dict(value) if isinstance(value, Mapping) else value, lambda t: found.append(t) if t.is_floating_point() or not floating else None)
-    return found[0] if found else None
+    return next((t for t in tensors_in(value) if t.is_floating_point() or not floating), None)
 
 
 def _optimizer_name(optimizer: torch.optim.Optimizer) -> str:
@@ -245,7 +252,9 @@ class Recorder:
             return call(module, *args, **kwargs)
 
         gpu.patch(torch.nn.Module, "_call_impl", called)
-        _compiled.install(r, gpu.patch)
+        _compiled.install(r, gpu.patch, gpu.tell_script)
+        _fallback.install(gpu.patch)
+        gpu.patch(torch.backends.mha, "get_fastpath_enabled", lambda: False)  # fused layers of an evaluation have no fake kernel
         stack.callback(_values.install(r.faults, gpu.patch))
         _reads.install(r, gpu.patch)
         _loads.install(r, gpu.patch)

@@ -77,7 +77,7 @@ class Scripts(unittest.TestCase):
         self.assertIn("nowhere.py", done.stderr)
 
     def test_a_script_is_estimated(self):
-        done = self.run_it("--gpu", "t4", "--timeline", "t.svg", "train.py", "--batch", "64")
+        done = self.run_it("--gpu", "t4", "--steps", "2", "--timeline", "t.svg", "train.py", "--batch", "64")
         self.assertIn("training beside it", done.stderr)
         self.assertIn("step 1", done.stderr)
         self.assertNotIn("step 2", done.stderr)  # the second optimizer step is the last

@@ -1,0 +1,130 @@
+"""How a script's steps compare with each other, and how much the script keeps from step to step: what tells whether a few
+steps show them all.
+
+Of each step (from one optimizer's step to the next) the largest pass is known, in bytes that forward made between two calls of
+backward, and what is kept: storages on the card that were there before the step began and are neither weights nor
+gradients nor the optimizer's. Batches that are padded to their longest sample, random crops, growing images and layers that are
+unfrozen change the first; outputs and losses that are put into a list without detach() grow the second.
+
+Steps that are alike tell of the later ones. Where they are not, `beyond` is what the later ones may take more than any that was
+seen, by which the interval's upper end is raised.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from . import _words
+from ._record import Recording
+
+ALIKE = 0.02  # of a step's largest pass: less is no difference
+SPREAD = 3.0  # standard deviations of the passes that were seen, above their mean: as large as one may come to be
+LEAST_MORE = 0.05  # of what a step takes: where passes differ, that much is always allowed for
+GROWING = 3  # steps in turn that must keep more than the one before
+STEPS_AHEAD = 1000  # for which what is kept is reckoned: the script's own number is not known
+GROWTH = 0.02  # of the peak: what is kept in STEPS_AHEAD steps is told from there on
+
+
+class Onward:
+    """Told when an optimizer has stepped, and when a pass begins."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.backwards = 0  # calls so far
+        self.passes: list[int] = []  # of each step, the largest one's bytes; 0: not known
+        self.kept: list[int] = []  # at the end of each step
+        self.lasting: list[int] = []  # all that is alive then
+        self._partial = 0  # so many steps may be of a last, smaller batch
+        self._largest, self._begin, self._first = 0, 0, 0
+
+    def backward(self) -> None:
+        """A pass's forward is over."""
+        made = self.recording.made_forward
+        self._largest, self._begin = max(self._largest, made - self._begin), made
+        self.backwards += 1
+
+    def anew(self) -> None:
+        """A pass may begin here: after backward, or where one came to nothing."""
+        self._begin = self.recording.made_forward
+
+    def last_batch(self) -> None:
+        """The next batch is the last one, and smaller, which tells nothing of the others; loaders may have others ready before it."""
+        self._partial = 4
+
+    def stepped(self) -> None:
+        """A step is over."""
+        r = self.recording
+        partial = self._partial > 0 and self._largest < max(self.passes, default=0)
+        self.passes.append(0 if partial else self._largest)
+        self._partial = 0 if partial else max(self._partial - 1, 0)
+        self.kept.append(sum(r.storages[number][0] for number, _ in list(r.live.values())
+                             if number < self._first and r.storages[number][1] not in ("weights", "gradients", "optimizer")))
+        self.lasting.append(r.card.alive)
+        self._largest, self._begin, self._first = 0, r.made_forward, len(r.storages)
+
+    # ---- what they tell; the first step makes what the others have ----
+
+    @property
+    def differ(self) -> bool:
+        """Whether the steps' passes are of different sizes."""
+        seen = [p for p in self.passes[1:] if p]
+        return len(seen) > 1 and max(seen) - min(seen) > ALIKE * max(seen)
+
+    @property
+    def growth(self) -> int:
+        """Bytes that each step keeps more than the one before; 0 where that does not go on."""
+        last = self.kept[1:][-GROWING - 1:]
+        more = [b - a for a, b in zip(last, last[1:])]
+        if len(more) < GROWING or min(more) <= 0:
+            return 0
+        least = min(more)
+        return least if least * STEPS_AHEAD > GROWTH * self.recording.card.most else 0
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether the last step keeps more than the one before it."""
+        return len(self.kept) > 2 and self.kept[-1] > self.kept[-2] and (self.kept[-1] - self.kept[-2]) * STEPS_AHEAD > (
+            GROWTH * self.recording.card.most)
+
+    @property
+    def steady(self) -> bool:
+        return not self.differ and not self.may_grow
+
+    def beyond(self) -> int:
+        """Bytes by which later steps may take more than those that were seen."""
+        more = STEPS_AHEAD * self.growth
+        if self.differ:
+            seen = [p for p in self.passes[1:] if p]
+            mean = sum(seen) / len(seen)
+            deviation = (sum((p - mean) ** 2 for p in seen) / (len(seen) - 1)) ** 0.5
+            share = max((mean + SPREAD * deviation) / max(seen) - 1, LEAST_MORE)
+            more += round(share * max(self.recording.card.most - min(self.lasting[1:]), 0))
+        return more
+
+    def sentences(self) -> list[str]:
+        """The same for people."""
+        said = []
+        if self.differ:
+            seen = [p for p in self.passes[1:] if p]
+            said.append("steps are not alike: forward makes from %s to %s in the %d that were compared (batches of different lengths or sizes, "
+                        "or layers that come and go); the peak is that of the largest seen, and the upper end allows for larger ones"
+                        % (_words.size(min(seen)), _words.size(max(seen)), len(seen)))
+        if self.growth:
+            said.append("each step keeps %s more on the card than the one before (%s): the upper end is for %s steps; an output or a loss "
+                        "that is kept without detach() is the usual reason" % (_words.size(self.growth), self._what(), f"{STEPS_AHEAD:,}"))
+        return said
+
+    def _what(self) -> str:
+        """What the largest storage that was kept for several steps was made by."""
+        r = self.recording
+        own = ("weights", "gradients", "optimizer")
+        numbers = [n for n, _ in list(r.live.values()) if n < self._first and r.storages[n][1] not in own]
+        if not numbers:
+            return "?"
+        largest: Any = max(numbers, key=lambda n: (r.storages[n][0], n))
+        tensors = {i for i, t in enumerate(r.tensors) if t[0] == largest}
+        names = list(r.names)
+        for event in r.events:
+            if isinstance(event, list) and event[0] >= 0 and not tensors.isdisjoint(event[4]):
+                where = r.modules[event[1]][0] if event[1] >= 0 else ""
+                return "%s%s, for one" % (names[event[0]], " of " + where if where else "")
+        return "tensors of %s" % _words.size(r.storages[largest][0])
