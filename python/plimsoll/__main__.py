@@ -122,7 +122,8 @@ def estimate_script(job: Job, timeout: Optional[float] = TIMEOUT_S, **settings: 
     end, warnings = outcome.end, outcome.warnings
     after = "" if end["seen"].get("after") else " after %d optimizer step%s" % (end["steps"], "s" if end["steps"] != 1 else "")
     if end["end"] == "exception":
-        warnings.append("%s: the script %s%s" % (end["where"], end["fault"], after or ", after the steps"))
+        cut = "; its DataLoaders gave fewer batches than they have, which may be why" if end["seen"].get("shortened") else ""
+        warnings.append("%s: the script %s%s%s" % (end["where"], end["fault"], after or ", after the steps", cut))
     elif end["fault"]:
         warnings.append("%s: the script %s%s" % (end["where"], end["fault"], after))
     elif end["end"] == "timeout" and after:

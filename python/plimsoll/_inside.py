@@ -206,11 +206,12 @@ class Session:
         assert raised is not None
         if isinstance(raised, Error):
             self.finish("error", error=raised)
-        if isinstance(raised, IndexError) and str(_values.HUGE) in str(raised):  # by PyTorch itself, which looks at an index first
-            made_up = _values.MadeUp("an index of a tensor: " + _values.NOT_COMPUTED, self.line_of(frames))
-            if not self.recorder.after:
+        if isinstance(raised, (IndexError, KeyError)) and str(_values.HUGE) in str(raised):  # a table of Python's, an index that PyTorch checks
+            made_up = _values.MadeUp("something is looked up by a number that was not computed (it is read from what a model gave, which has no "
+                                     "numbers without a card)", self.line_of(frames))
+            if not self.recorder.optimizer_steps:
                 self.finish("error", error=made_up)
-            self.recorder.recording.warn("%s: what comes after the steps was simulated up to here: %s" % (made_up.where, made_up.message))
+            self.recorder.recording.warn("%s: the script was simulated up to here: %s" % (made_up.where, made_up.message))
             self.finish("steps", made_up.where or "")
         first = str(raised).strip().splitlines()[:1]
         fault = "raised %s%s" % (type(raised).__name__, "".join(" (%s)" % line[:200] for line in first))

@@ -84,6 +84,7 @@ class Scripted(Recorder):
         super().__enter__()
         self.recording.on_write = self._written
         self.recording.room = Full(self.session.job.gpu.capacity_bytes, self._told_full)
+        self.patch(torch.cuda, "set_per_process_memory_fraction", self._limited)
         for owner in (torch.autograd.graph, torch.autograd):
             if hasattr(owner, "_engine_run_backward"):
                 self._gpu.patch(owner, "_engine_run_backward", self._backward(owner._engine_run_backward))
@@ -216,6 +217,11 @@ class Scripted(Recorder):
 
     # ---- a card that is full ----
 
+    def _limited(self, fraction: float, device: Any = None) -> None:
+        """torch.cuda.set_per_process_memory_fraction."""
+        self.recording.room = Full(int(self.session.job.gpu.capacity_bytes * fraction), self._told_full)
+        self.recording.warn("%s: the script allows itself %g %% of the card; the verdict is of the whole" % (self.session.here(), 100 * fraction))
+
     def _told_full(self) -> None:
         self.onward.anew()
         self.recording.warn("%s: the script's tensors took all of the card, and it was told that it is out of memory, which it looks for; a "
@@ -229,6 +235,7 @@ class Scripted(Recorder):
         self.after, self.job["steps"] = True, min(self.optimizer_steps, MOST_STEPS)
         self._size, self._done, self._since = len(self.recording.events), self.optimizer_steps, time.process_time()
         self._limit = self._size * (AFTER + 1)
+        self.onward.settled = self.optimizer_steps
         self.session.send(after=True)
         self._further = 1 if self._cut_loaders() else 0  # some loaders have a batch ready before it is asked for
         self._stop_before_sending()
@@ -252,6 +259,7 @@ class Scripted(Recorder):
         kind = torch.utils.data.dataloader._BaseDataLoaderIter
         old = weakref.WeakSet(o for o in gc.get_objects() if isinstance(o, kind))
         counts: Any = weakref.WeakKeyDictionary()
+        waiting: Any = weakref.WeakKeyDictionary()  # batches that were looked at, to be given
         self.cut = True
 
         def cut(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -259,21 +267,23 @@ class Scripted(Recorder):
                 counts[iterator] = count = counts.get(iterator, 0) + 1
                 ahead = iterator in old and self.session.job.onward
                 if ahead and count == 1:
-                    batch, passed_over = _largest(real, iterator)
-                    self.shortened |= passed_over > 0
-                    return batch
+                    batches, passed_over, varied = _largest(real, iterator)
+                    self.shortened |= passed_over
+                    self.onward.varied |= varied
+                    waiting[iterator] = batches
                 most = 0 if iterator in old and not ahead else MANY_BATCHES if self.onward.differ else BATCHES
                 if count > most:
                     self.shortened = True
                     if not ahead or not _to_the_last(iterator):
                         raise StopIteration
                     self.onward.last_batch()
-                return real(iterator)
+                return waiting[iterator].pop(0) if waiting.get(iterator) else real(iterator)
             return following
 
         def begun_again(real: Callable[..., Any]) -> Callable[..., Any]:
             def call(iterator: Any, *args: Any, **kwargs: Any) -> Any:  # of a loader whose workers stay
                 counts.pop(iterator, None)
+                waiting.pop(iterator, None)
                 old.discard(iterator)
                 return real(iterator, *args, **kwargs)
             return call
@@ -318,26 +328,33 @@ def _in_checkpoint() -> bool:
     return False
 
 
-def _largest(real: Callable[..., Any], iterator: Any) -> tuple[Any, int]:
-    """Of the batches that follow, the one with the most elements, and how many were passed over; where the next two are alike,
-    one of them."""
-    best, most, count, end = None, -1, 0, time.process_time() + LOOK_S
-    shapes: set[Any] = set()
+def _largest(real: Callable[..., Any], iterator: Any) -> tuple[list[Any], bool, bool]:
+    """The batches that follow, as far as they are looked at: the one with the most elements first, then as many as are given; no more
+    than two where they are alike. Whether some were passed over, and whether they differ in more than the number of samples."""
+    found: list[tuple[int, int, Any]] = []  # elements, place, batch
+    largest, shapes, samples = (-1, 0, None), set(), set()
+    end = time.process_time() + LOOK_S
+    count = 0
     for count in range(LOOK_BATCHES):
         try:
             batch = real(iterator)
         except StopIteration:
-            if best is None:
+            if not count:
                 raise
-            return best, count - 1
+            count -= 1
+            break
         sizes = tuple(tuple(t.shape) for t in tensors_in(batch))
         shapes.add(sizes)
-        elements = sum(math.prod(size) for size in sizes)
-        if elements > most:
-            best, most = batch, elements
+        samples.add(tuple(size[1:] for size in sizes))
+        one = (sum(math.prod(size) for size in sizes), count, batch)
+        if one[0] > largest[0]:
+            largest = one
+        if len(found) < MANY_BATCHES:
+            found.append(one)
         if (count >= 1 and len(shapes) == 1) or time.process_time() > end:
             break
-    return best, count
+    rest = [batch for _, place, batch in found if place != largest[1]]
+    return [largest[2], *rest], count + 1 > len(rest) + 1, len(samples) > 1
 
 
 def _to_the_last(iterator: Any) -> bool:

@@ -68,7 +68,7 @@ def seen_of(end: Dict[str, Any], script: Optional[str]) -> Dict[str, Any]:
     whole = how == "exit" and not more.get("shortened")
     evaluation = None if more.get("evaluated") or whole else evaluation_in(script)
     name = os.path.basename(script) if script else ""
-    if how == "steps" or (how == "timeout" and more.get("after")):
+    if more.get("after") and how in ("steps", "timeout"):
         not_seen.append("later steps (a larger batch or a longer sequence in one of them, a second model)")
         if more.get("evaluated"):
             not_seen.append("more than %d batches of an evaluation" % more["batches"])
@@ -78,7 +78,7 @@ def seen_of(end: Dict[str, Any], script: Optional[str]) -> Dict[str, Any]:
             not_seen.append("what follows %s" % end["where"])
     elif how == "exit" and more.get("shortened"):
         not_seen.append("more than %d batches of each DataLoader after the steps, among them later steps" % more["batches"])
-    elif how in ("timeout", "exception"):
+    elif how in ("timeout", "exception", "steps"):
         not_seen.append("what follows %s" % end["where"])
     if end.get("programs"):
         not_seen.append("what other programs do that the script started")
