@@ -626,11 +626,20 @@ static void the_callers_thread_alone_is_asked(void) {
     CHECK(p.left < INT_MAX && !atomic_load(&p.other));
     pl_evaluation_close(&e);
     p.left = 0; /* from now on */
-    if (opened) CHECK_INT(pl_evaluate(&e, opened, &asked, &err), PL_OK);
-    for (size_t i = 0; e && i < e->count; i++)
-        CHECK_INT(pl_evaluation_trial(e, i)->status, PL_LIMIT);
+    size_t cut_off = 0;
+    /* On a busy machine the other threads may be done before the caller's is asked. */
+    for (int tries = 0; opened && tries < 50 && cut_off < opened->count; tries++) {
+        CHECK_INT(pl_evaluate(&e, opened, &asked, &err), PL_OK);
+        cut_off = 0;
+        for (size_t i = 0; e && i < e->count; i++) {
+            pl_status status = pl_evaluation_trial(e, i)->status;
+            CHECK(status == PL_LIMIT || status == PL_OK);
+            cut_off += status == PL_LIMIT;
+        }
+        pl_evaluation_close(&e);
+    }
+    CHECK_INT(cut_off, 8);
     CHECK(!atomic_load(&p.other));
-    pl_evaluation_close(&e);
     pl_jobs_close(&opened);
 }
 

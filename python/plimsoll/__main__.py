@@ -88,6 +88,10 @@ def _run(job: Job, timeout: Optional[float]) -> Any:
           "programs" % (job.name, steps), file=sys.stderr, flush=True)
     run = Run(job, timeout, os.environ.get("PLIMSOLL_NAMESPACE") != "0")
     outcome = run.run()
+    if outcome.end["seen"].get("gave_up"):
+        print("plimsoll: the script gave up when it was told that the card is full; it is run again, without being told", file=sys.stderr)
+        run = Run(job._replace(full=False), timeout, os.environ.get("PLIMSOLL_NAMESPACE") != "0")
+        outcome = run.run()
     end, problem = outcome.end, error_of(outcome.end)
     if problem is None and not end["steps"]:
         problem = _without_a_step(end, job, timeout, outcome.end.get("programs") or [])
@@ -109,10 +113,6 @@ def _without_a_step(end: Dict[str, Any], job: Job, timeout: Optional[float], pro
     if programs:
         return InputError("the script %s without an optimizer step of its own, and started %s: give that script to plimsoll"
                           % (how, programs[0]), end["where"] or job.name)
-    passes = end["seen"].get("backwards") or 0
-    if passes:
-        return InputError("the script %s after %d backward pass%s, but nothing stepped: no optimizer, and no parameter that was written to"
-                          % (how, passes, "es" if passes > 1 else ""), end["where"] or job.name)
     return InputError("the script %s without an optimizer step: nothing was trained" % how, end["where"] or job.name)
 
 
@@ -149,7 +149,7 @@ def _job(options: argparse.Namespace, settings: Dict[str, Any]) -> Job:
     launch: Launch = parse((["-m"] if options.module else []) + [options.script] + options.args, options.world, options.rank)
     if not launch.module:
         _check_script(launch.script)
-    return Job(launch, steps, gpu, options.steps is None and not options.until_exit)
+    return Job(launch, steps, gpu, onward=options.steps is None and not options.until_exit)
 
 
 def main(argv: Optional[List[str]] = None) -> int:

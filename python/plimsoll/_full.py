@@ -1,8 +1,9 @@
 """A card that is full, for scripts that ask it: those that try a batch, catch the error and try a smaller one.
 
 Most scripts are told of no limit: what they need is answered, and whether the card has it. Where something on the stack
-looks for an out-of-memory, one is raised as soon as tensors alone take what a card of that size can give them. A real card may
-say it a little earlier, for what the allocator leaves over and for workspaces.
+looks for an out-of-memory, or a line of the script's own may catch any RuntimeError, one is raised as soon as tensors alone take
+what a card of that size can give them. A real card may say it a little earlier, for what the allocator leaves over and for
+workspaces. A script that trains no further then is run once more without a limit (__main__.py).
 """
 from __future__ import annotations
 
@@ -18,10 +19,12 @@ from ._card import OUTSIDE
 
 # Names and words in code that handles an out-of-memory: scripts' own, accelerate's, Lightning's.
 NAMES = ("OutOfMemoryError", "should_reduce_batch_size", "is_oom_error", "is_out_of_cuda_memory")
-WORDS = ("out of memory", "CUDA out of memory", "CUDA out of memory.", "out of memory.")
+WORDS = ("out of memory", "memory", "oom")  # in lower case; the first anywhere in a string
+BROAD = ("RuntimeError", "Exception", "BaseException")  # of files that are no library's
 SPARE = 0.02  # of the card, for what the allocator leaves over
 
 
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _PASSED_OVER = tuple(os.path.dirname(os.path.abspath(f)) + os.sep for f in (torch.__file__, __file__))
 
 
@@ -29,7 +32,13 @@ _PASSED_OVER = tuple(os.path.dirname(os.path.abspath(f)) + os.sep for f in (torc
 def handles(code: CodeType) -> bool:
     if code.co_filename.startswith(_PASSED_OVER):
         return False
-    return any(name in NAMES for name in code.co_names) or any(isinstance(c, str) and c in WORDS for c in code.co_consts)
+    if any(name in NAMES for name in code.co_names):
+        return True
+    words = [c.lower() for c in code.co_consts if isinstance(c, str) and len(c) < 200]
+    if any(word in WORDS or WORDS[0] in word for word in words):
+        return True
+    own = "site-packages" not in code.co_filename and "dist-packages" not in code.co_filename and not code.co_filename.startswith((_STDLIB, "<"))
+    return own and any(name in BROAD for name in code.co_names)
 
 
 def awaited() -> bool:

@@ -44,6 +44,7 @@ class Job(NamedTuple):
     launch: Launch
     steps: Optional[int]  #: None: until the script ends
     gpu: Gpu
+    full: bool = True  #: told that it is out of memory, where it looks for that
     onward: bool = False  #: as far beyond the steps as they differ, not to the next one alone
 
     @property

@@ -23,7 +23,7 @@ SPREAD = 3.0  # standard deviations of the passes that were seen, above their me
 # of 4,614 allocated after 8 steps, with 4,536 after 2).
 LEAST_MORE, VARIED_MORE = 0.15, 0.40
 GROWING = 3  # steps in turn that must keep more than the one before
-STEPS_AHEAD = 1000  # for which what is kept is reckoned: the script's own number is not known
+STEPS_AHEAD = 1000  # for which what is kept is reckoned, where the script's own number is not known
 GROWTH = 0.02  # of the peak: what is kept in STEPS_AHEAD steps is told from there on
 
 
@@ -36,10 +36,12 @@ class Onward:
         self.passes: list[int] = []  # of each step, the largest one's bytes; 0: not known
         self.kept: list[int] = []  # at the end of each step
         self.lasting: list[int] = []  # all that is alive then
+        self.ahead = STEPS_AHEAD  # for which what is kept is reckoned
+        self.held = (0, 0)  # bytes that an evaluation keeps of each batch, and batches that it was not given
         self.varied = False  # batches that were looked at do
         self.settled = 0  # steps in which every optimizer has stepped
         self._partial = 0  # so many steps may be of a last, smaller batch
-        self._largest, self._begin, self._first = 0, 0, 0
+        self._largest, self._begin, self._first, self._within = 0, 0, 0, False
 
     def backward(self) -> None:
         """A pass's forward is over."""
@@ -49,11 +51,22 @@ class Onward:
 
     def anew(self) -> None:
         """A pass may begin here: after backward, or where one came to nothing."""
-        self._begin = self.recording.made_forward
+        self._begin, self._within = self.recording.made_forward, False
+
+    def forward(self, gradients: bool) -> None:
+        """A model is called. What was made between an evaluation and the next step's first call is not that step's."""
+        if gradients and not self._within:
+            self._begin = self.recording.made_forward
+        self._within = gradients
 
     def last_batch(self) -> None:
         """The next batch is the last one, and smaller, which tells nothing of the others; loaders may have others ready before it."""
         self._partial = 4
+
+    def gathered(self, each: int, left: int) -> None:
+        """An evaluation kept so many bytes of its last batch, and was not given `left` more."""
+        if each * left > max(self.held[0] * self.held[1], GROWTH * self.recording.card.most):
+            self.held = each, left
 
     def stepped(self) -> None:
         """A step is over."""
@@ -86,13 +99,21 @@ class Onward:
 
     @property
     def growth(self) -> int:
-        """Bytes that each step keeps more than the one before; 0 where that does not go on."""
-        last = self.kept[1:][-GROWING - 1:]
+        """Bytes that each step keeps more than the one before, in the mean; 0 where that does not go on."""
+        kept = self.kept[1:]
+        third = len(kept) // 3
+        if third >= GROWING:  # what is kept every few steps: the last third above the first, and growing itself
+            first, final = kept[:third], kept[-third:]
+            if min(final) > max(first) and sum(final[third // 2:]) * (third // 2) > sum(final[:third // 2]) * (third - third // 2):
+                return self._tells(round((sum(final) - sum(first)) / third / (len(kept) - third)))
+        last = kept[-GROWING - 1:]
         more = [b - a for a, b in zip(last, last[1:])]
         if len(more) < GROWING or min(more) <= 0:
             return 0
-        least = min(more)
-        return least if least * STEPS_AHEAD > GROWTH * self.recording.card.most else 0
+        return self._tells(min(more))
+
+    def _tells(self, each: int) -> int:
+        return each if each * STEPS_AHEAD > GROWTH * self.recording.card.most else 0
 
     @property
     def may_grow(self) -> bool:
@@ -106,7 +127,7 @@ class Onward:
 
     def beyond(self) -> int:
         """Bytes by which later steps may take more than those that were seen."""
-        more = STEPS_AHEAD * self.growth
+        more = self.ahead * self.growth + 2 * self.held[0] * self.held[1]  # twice: it is put together in the end
         if self.differ:
             seen = [p for p in self.passes[1:] if p]
             mean = sum(seen) / max(len(seen), 1)
@@ -123,9 +144,12 @@ class Onward:
             said.append("steps are not alike: forward makes from %s to %s in the %d that were compared (batches of different lengths or sizes, "
                         "or layers that come and go); the peak is that of the largest seen, and the upper end allows for larger ones"
                         % (_words.size(min(seen, default=0)), _words.size(max(seen, default=0)), len(seen)))
+        if self.held[1]:
+            said.append("an evaluation keeps %s of each batch on the card: the upper end is for the %d batches more that its DataLoader has"
+                        % (_words.size(self.held[0]), self.held[1]))
         if self.growth:
-            said.append("each step keeps %s more on the card than the one before (%s): the upper end is for %s steps; an output or a loss "
-                        "that is kept without detach() is the usual reason" % (_words.size(self.growth), self._what(), f"{STEPS_AHEAD:,}"))
+            said.append("each step keeps %s more on the card than the one before (%s): the upper end is for %s steps more; an output or a loss "
+                        "that is kept without detach() is the usual reason" % (_words.size(self.growth), self._what(), f"{self.ahead:,}"))
         return said
 
     def _what(self) -> str:

@@ -33,6 +33,8 @@ from .capture import Recorder, StepDone, tensors_in
 
 BATCHES, MANY_BATCHES = 2, 8  # of each DataLoader after the steps, and where steps differ
 MOST_STEPS = 60  # that the library takes for steps of their own
+MOST_PASSES = 500  # backward passes without a step, until a script is taken for one that makes none
+WAIT_PASSES = 3  # backward passes that an optimizer of the script's is waited for, before it counts as one that is not used
 AFTER = 8  # times the events of the steps, that may follow a step
 # How far a script goes on: steps and seconds of this process, where steps are alike and where they are not.
 ALIKE_STEPS, ALIKE_S = 200, 5.0
@@ -59,6 +61,8 @@ class Scripted(Recorder):
         self._limit, self._further, self._prepared = 0, 0, False
         self._size = self._done = 0  # events and steps, when the steps were done
         self._since = 0.0
+        self._not_given = 0  # batches of training that loaders have beyond those that they gave
+        self._told = -1  # steps that were done when the script was last told that the card is full
         self._by_hand = False  # parameters were written to after a backward pass: a step, where there is no optimizer
         self._weights: tuple[int, set[int]] = (-1, set())  # addresses of the parameters of so many models
         self._mark, self._said = self.recording.mark, ""
@@ -66,9 +70,9 @@ class Scripted(Recorder):
 
     def seen(self) -> dict[str, Any]:
         """What the report says of it."""
-        return {"after": self.after, "backwards": self.onward.backwards, "shortened": self.shortened, "evaluated": self.evaluated,
+        return {"after": self.after, "gave_up": self._told >= self.optimizer_steps, "shortened": self.shortened, "evaluated": self.evaluated,
                 "stopped": self.stopped,
-                "batches": MANY_BATCHES if self.onward.differ else BATCHES}
+                "batches": BATCHES if self.onward.steady else MANY_BATCHES}
 
     def trace(self) -> bytes:
         self.job.setdefault("steps", min(self.optimizer_steps, MOST_STEPS))
@@ -83,7 +87,8 @@ class Scripted(Recorder):
         setattr(self.recording, "learn_counts", lambda: None)
         super().__enter__()
         self.recording.on_write = self._written
-        self.recording.room = Full(self.session.job.gpu.capacity_bytes, self._told_full)
+        if self.session.job.full:
+            self.recording.room = Full(self.session.job.gpu.capacity_bytes, self._told_full)
         self.patch(torch.cuda, "set_per_process_memory_fraction", self._limited)
         for owner in (torch.autograd.graph, torch.autograd):
             if hasattr(owner, "_engine_run_backward"):
@@ -103,6 +108,8 @@ class Scripted(Recorder):
                 return real(*args, **kwargs)
             self._end_by_hand()
             if self.after and self._enough():
+                self.session.finish("steps")
+            if not self.optimizer_steps and self.onward.backwards >= MOST_PASSES:
                 self.session.finish("steps")
             self.onward.backward()
             try:
@@ -137,8 +144,15 @@ class Scripted(Recorder):
         """The script is over; whole: by itself."""
         self.whole = whole
         self._end_by_hand()
+        if not self.optimizer_steps and self.onward.backwards:
+            self.recording.warn("nothing stepped in %d backward pass%s (no optimizer of torch.optim, no parameter that was written to): they are "
+                                "taken for one step" % (self.onward.backwards, "es" if self.onward.backwards > 1 else ""))
+            self.progress.by_hand()
+            self._stepped()
 
     def finish(self) -> None:
+        if self.whole:
+            self.onward.ahead = self._not_given
         if not self.whole or self.shortened:
             self.recording.beyond = self.onward.beyond()
             for sentence in self.onward.sentences():
@@ -147,6 +161,7 @@ class Scripted(Recorder):
 
     def _before_module(self, module: torch.nn.Module, args: Any) -> None:
         if self._in_forward == 0 and torch._C._current_autograd_node() is None:
+            self.onward.forward(torch.is_grad_enabled())
             if torch.is_grad_enabled():
                 self._end_by_hand()
             elif not self.evaluated and not _in_checkpoint():
@@ -181,7 +196,9 @@ class Scripted(Recorder):
     def _written(self, tensor: torch.Tensor) -> None:
         """An operator wrote to a tensor, outside of backward."""
         r = self.recording
-        if self.progress.made or r.phase not in ("backward", "optimizer") or not self._is_weight(tensor):
+        if self.progress.counts or (self.progress.made and self.onward.backwards < WAIT_PASSES):
+            return
+        if r.phase not in ("backward", "optimizer") or not self._is_weight(tensor):
             return
         if not self._by_hand:
             self._by_hand = True
@@ -219,11 +236,13 @@ class Scripted(Recorder):
 
     def _limited(self, fraction: float, device: Any = None) -> None:
         """torch.cuda.set_per_process_memory_fraction."""
-        self.recording.room = Full(int(self.session.job.gpu.capacity_bytes * fraction), self._told_full)
+        if self.session.job.full:
+            self.recording.room = Full(int(self.session.job.gpu.capacity_bytes * fraction), self._told_full)
         self.recording.warn("%s: the script allows itself %g %% of the card; the verdict is of the whole" % (self.session.here(), 100 * fraction))
 
     def _told_full(self) -> None:
         self.onward.anew()
+        self._told = self.optimizer_steps
         self.recording.warn("%s: the script's tensors took all of the card, and it was told that it is out of memory, which it looks for; a "
                             "card may say so a little earlier" % self.session.here())
 
@@ -259,6 +278,7 @@ class Scripted(Recorder):
         kind = torch.utils.data.dataloader._BaseDataLoaderIter
         old = weakref.WeakSet(o for o in gc.get_objects() if isinstance(o, kind))
         counts: Any = weakref.WeakKeyDictionary()
+        alive: Any = weakref.WeakKeyDictionary()  # bytes on the card, when the last two batches were asked for
         waiting: Any = weakref.WeakKeyDictionary()  # batches that were looked at, to be given
         self.cut = True
 
@@ -271,9 +291,14 @@ class Scripted(Recorder):
                     self.shortened |= passed_over
                     self.onward.varied |= varied
                     waiting[iterator] = batches
-                most = 0 if iterator in old and not ahead else MANY_BATCHES if self.onward.differ else BATCHES
+                alive[iterator] = (alive.get(iterator, (0, 0))[1], self.recording.card.alive)
+                most = 0 if iterator in old and not ahead else BATCHES if self.onward.steady else MANY_BATCHES
                 if count > most:
                     self.shortened = True
+                    if count == most + 1 and torch.is_grad_enabled():
+                        self._not_given += _left(iterator, count - 1)
+                    if iterator not in old and count > 2 and not torch.is_grad_enabled():
+                        self.onward.gathered(alive[iterator][1] - alive[iterator][0], _left(iterator, count - 1))
                     if not ahead or not _to_the_last(iterator):
                         raise StopIteration
                     self.onward.last_batch()
@@ -316,6 +341,14 @@ class Scripted(Recorder):
             for name in ("send", "sendall", "write"):
                 if hasattr(kind, name):
                     setattr(kind, name, guarded(getattr(kind, name)))
+
+
+def _left(iterator: Any, given: int) -> int:
+    """Batches that a loader's iterator has beyond those that it gave."""
+    try:
+        return max(len(iterator) - given, 0)
+    except TypeError:
+        return 0
 
 
 def _in_checkpoint() -> bool:

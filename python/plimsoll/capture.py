@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.modules import module as _module
 
-from . import _compiled, _fallback, _loads, _reads, _triton, _values, _words
+from . import _compiled, _fallback, _flex, _loads, _reads, _triton, _values, _words
 from ._fakegpu import CaptureUnavailable, FakeGPU
 from ._line import Line
 from ._optimizer import name_of
@@ -254,6 +254,7 @@ class Recorder:
         gpu.patch(torch.nn.Module, "_call_impl", called)
         _compiled.install(r, gpu.patch, gpu.tell_script)
         _fallback.install(gpu.patch)
+        _flex.install(r, gpu.patch)
         gpu.patch(torch.backends.mha, "get_fastpath_enabled", lambda: False)  # fused layers of an evaluation have no fake kernel
         stack.callback(_values.install(r.faults, gpu.patch))
         _reads.install(r, gpu.patch)
