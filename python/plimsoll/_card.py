@@ -179,7 +179,10 @@ def cuda_answers(card: Card) -> dict[str, Any]:
         card.index = _index_of(device, card)
         return before
 
-    return {**_streams(card), "device_count": lambda: card.count, "_device_count_nvml": lambda: card.count, "current_device": lambda: card.index,
+    def nothing(*args: Any, **kwargs: Any) -> None: ...
+
+    return {"_record_memory_history": nothing, "_dump_snapshot": nothing, "_snapshot": lambda *a, **k: {"segments": [], "device_traces": []},
+            **_streams(card), "device_count": lambda: card.count, "_device_count_nvml": lambda: card.count, "current_device": lambda: card.index,
             "set_device": set_device, "device": _device_class(card, lambda d: d),
             "device_of": _device_class(card, lambda t: t.device if isinstance(t, torch.Tensor) and t.device.type == "cuda" else -1),
             "_exchange_device": exchange, "_maybe_exchange_device": exchange}
@@ -199,6 +202,13 @@ def memory_answers(card: Card, memory: int) -> dict[str, Any]:
                 found["%s_bytes.%s.current" % (name, pool)], found["%s_bytes.%s.peak" % (name, pool)] = now, most
         return found
 
+    def nested(device: Any = None) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in stats().items():
+            kind, pool, when = name.split(".")
+            found.setdefault(kind, {}).setdefault(pool, {})[when] = value
+        return found
+
     def reset(device: Any = None) -> None:
         card.most_since = card.alive
 
@@ -206,6 +216,7 @@ def memory_answers(card: Card, memory: int) -> dict[str, Any]:
             "memory_reserved": lambda device=None: reserved(card.alive), "max_memory_reserved": lambda device=None: reserved(card.most_since),
             "memory_cached": lambda device=None: reserved(card.alive), "max_memory_cached": lambda device=None: reserved(card.most_since),
             "mem_get_info": lambda device=None: (max(memory - OUTSIDE - reserved(card.alive), 0), memory), "memory_stats": stats,
+            "memory_stats_as_nested_dict": nested,
             "reset_peak_memory_stats": reset, "reset_max_memory_allocated": reset, "reset_max_memory_cached": reset}
 
 

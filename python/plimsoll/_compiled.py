@@ -93,6 +93,12 @@ def install(recording: Recording, patch: Callable[[Any, str, Any], None], tell_s
             func.__dict__.setdefault("save", lambda *a, **k: None)  # a traced module's own
         return func
 
+    def nested(*args: Any, **kwargs: Any) -> Any:
+        raise recording.faults.fail("nested tensors are not simulated")
+
+    for name in ("nested_tensor", "as_nested_tensor", "nested_tensor_from_jagged"):
+        if hasattr(torch.nested, name):
+            patch(torch.nested, name, nested)
     _install_graphs(recording, patch)
     patch(torch.jit, "script", scripted)
     patch(torch.jit, "trace", traced)

@@ -10,6 +10,7 @@ from typing import Any, Callable
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
+from torch._library.custom_ops import OPDEFS
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
@@ -59,6 +60,14 @@ def _on_cpu(mode: Any, func: Any, flat: Any, spec: Any, problem: Exception) -> A
         return out
 
     return pytree.tree_map(fake, made)
+
+
+def body_of(name: str) -> Callable[..., Any] | None:
+    """The Python code of an operator of torch.library.custom_op that has no fake kernel: it runs as it would on a card."""
+    made = OPDEFS.get(name)
+    if made is None or getattr(made, "_abstract_fn", None) is not None:
+        return None
+    return getattr(made, "_init_fn", None)
 
 
 def install(patch: Callable[[Any, str, Any], None]) -> None:

@@ -39,6 +39,7 @@ class Onward:
         self.ahead = STEPS_AHEAD  # for which what is kept is reckoned
         self.held = (0, 0)  # bytes that an evaluation keeps of each batch, and batches that it was not given
         self.varied = False  # batches that were looked at do
+        self.larger = 1.0  # times as many elements as any that was given has one of them
         self.settled = 0  # steps in which every optimizer has stepped
         self._partial = 0  # so many steps may be of a last, smaller batch
         self._largest, self._begin, self._first, self._within = 0, 0, 0, False
@@ -67,6 +68,11 @@ class Onward:
         """An evaluation kept so many bytes of its last batch, and was not given `left` more."""
         if each * left > max(self.held[0] * self.held[1], GROWTH * self.recording.card.most):
             self.held = each, left
+
+    def looked_at(self, varied: bool, larger: float) -> None:
+        """Batches that follow: whether samples of them differ, and how much larger one of them is than those that are simulated."""
+        self.varied |= varied
+        self.larger = max(self.larger, larger)
 
     def stepped(self) -> None:
         """A step is over."""
@@ -132,7 +138,7 @@ class Onward:
             seen = [p for p in self.passes[1:] if p]
             mean = sum(seen) / max(len(seen), 1)
             deviation = (sum((p - mean) ** 2 for p in seen) / max(len(seen) - 1, 1)) ** 0.5
-            share = max((mean + SPREAD * deviation) / max(seen, default=1) - 1, VARIED_MORE if self.varied else LEAST_MORE)
+            share = max(self.larger - 1, (mean + SPREAD * deviation) / max(seen, default=1) - 1, VARIED_MORE if self.varied else LEAST_MORE)
             more += round(share * max(self.recording.card.most - min(self.lasting[1:], default=0), 0))
         return more
 
@@ -141,9 +147,10 @@ class Onward:
         said = []
         if self.differ:
             seen = [p for p in self.passes[1:] if p]
-            said.append("steps are not alike: forward makes from %s to %s in the %d that were compared (batches of different lengths or sizes, "
-                        "or layers that come and go); the peak is that of the largest seen, and the upper end allows for larger ones"
-                        % (_words.size(min(seen, default=0)), _words.size(max(seen, default=0)), len(seen)))
+            said.append("steps are not alike: %s; the peak is that of the largest seen, and the upper end allows for larger ones" % (
+                "samples of the next batches differ in size" if self.varied else
+                "forward makes from %s to %s in the %d that were compared (batches of different sizes, or layers that come and go)"
+                % (_words.size(min(seen, default=0)), _words.size(max(seen, default=0)), len(seen))))
         if self.held[1]:
             said.append("an evaluation keeps %s of each batch on the card: the upper end is for the %d batches more that its DataLoader has"
                         % (_words.size(self.held[0]), self.held[1]))

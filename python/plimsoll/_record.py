@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _values
 from ._card import Card
+from ._fallback import body_of
 from ._full import Full
 from ._kernels import KERNELS
 from ._known import MISSING, MOST, Known
@@ -57,7 +58,8 @@ WITHOUT_INPUTS = ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad", "_
 class _Kind:
     """What is known of an operator, found once."""
 
-    __slots__ = ("name", "attributes", "inputs", "view", "quiet", "arguments", "writes", "in_place", "random", "factory", "sizes", "collective")
+    __slots__ = ("name", "attributes", "inputs", "view", "quiet", "arguments", "writes", "in_place", "random", "factory", "sizes", "collective",
+                 "body")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
@@ -74,6 +76,7 @@ class _Kind:
         self.writes = [(i, a.name) for i, a in enumerate(schema.arguments) if written[i]]
         self.in_place = bool(self.writes) and all(r.alias_info is not None and r.alias_info.is_write for r in returns)
         self.collective = schema.name.startswith(("c10d::", "_c10d_functional"))  # every rank has the numbers that this one has
+        self.body = body_of(schema.name)
         self.random = torch.Tag.nondeterministic_seeded in func.tags
         self.factory = not any(holds for _, _, holds in self.arguments)
         # Arguments that are sizes or indices, or lists of them. The bounds of random numbers are neither.
@@ -298,6 +301,9 @@ class Recording(TorchDispatchMode):
             return self.on_cpu(func, kind, args, kwargs)
         most = self.bounds.of_operator(func, args)
         own = KERNELS.get(func)
+        if kind.body is not None:
+            with self:
+                return kind.body(*args, **kwargs)
         if own is not None:
             out = own(self.known, *args, **kwargs)
         else:

@@ -11,7 +11,6 @@ A script without an optimizer of torch.optim that writes to its parameters after
 from __future__ import annotations
 
 import contextlib
-import gc
 import itertools
 import math
 import os
@@ -41,6 +40,7 @@ ALIKE_STEPS, ALIKE_S = 200, 5.0
 OTHER_STEPS, OTHER_S = 200, 20.0
 _CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
 LOOK_BATCHES, LOOK_S = 500, 8.0  # that are looked at for the largest, where batches differ
+FAR_LARGER = 1.3  # times the elements of the batches that come first: a larger one is simulated too
 MOST_SAMPLES = 5_000_000  # of a dataset whose last batch is looked for
 
 
@@ -61,6 +61,7 @@ class Scripted(Recorder):
         self._limit, self._further, self._prepared = 0, 0, False
         self._size = self._done = 0  # events and steps, when the steps were done
         self._since = 0.0
+        self._iterators: Any = weakref.WeakSet()  # DataLoaders'
         self._not_given = 0  # batches of training that loaders have beyond those that they gave
         self._told = -1  # steps that were done when the script was last told that the card is full
         self._by_hand = False  # parameters were written to after a backward pass: a step, where there is no optimizer
@@ -93,6 +94,14 @@ class Scripted(Recorder):
         for owner in (torch.autograd.graph, torch.autograd):
             if hasattr(owner, "_engine_run_backward"):
                 self._gpu.patch(owner, "_engine_run_backward", self._backward(owner._engine_run_backward))
+        kind = torch.utils.data.dataloader._BaseDataLoaderIter
+        begin = kind.__init__
+
+        def begun(iterator: Any, *args: Any, **kwargs: Any) -> None:
+            begin(iterator, *args, **kwargs)
+            self._iterators.add(iterator)
+
+        setattr(kind, "__init__", begun)
         building = torch.nn.modules.module.register_module_parameter_registration_hook(lambda *_: built())
 
         def built() -> None:
@@ -273,10 +282,10 @@ class Scripted(Recorder):
         self.session.finish("steps", self.session.here())
 
     def _cut_loaders(self) -> bool:
-        """Each DataLoader's iterator gives a few batches more; those of the steps the largest of the next ones first, and in the end
-        their last one, where it is smaller. Whether there was one."""
+        """Each DataLoader's iterator gives a few batches more; those of the steps a far larger one too, where there is one, and in the
+        end their last one, where it is smaller. Whether there was one."""
         kind = torch.utils.data.dataloader._BaseDataLoaderIter
-        old = weakref.WeakSet(o for o in gc.get_objects() if isinstance(o, kind))
+        old, self._iterators = self._iterators, weakref.WeakSet()
         counts: Any = weakref.WeakKeyDictionary()
         alive: Any = weakref.WeakKeyDictionary()  # bytes on the card, when the last two batches were asked for
         waiting: Any = weakref.WeakKeyDictionary()  # batches that were looked at, to be given
@@ -287,15 +296,14 @@ class Scripted(Recorder):
                 counts[iterator] = count = counts.get(iterator, 0) + 1
                 ahead = iterator in old and self.session.job.onward
                 if ahead and count == 1:
-                    batches, passed_over, varied = _largest(real, iterator)
-                    self.shortened |= passed_over
-                    self.onward.varied |= varied
-                    waiting[iterator] = batches
+                    waiting[iterator], more, samples = _look(real, iterator)
+                    self.shortened |= more > 0
+                    self.onward.looked_at(samples > 1, more)
                 alive[iterator] = (alive.get(iterator, (0, 0))[1], self.recording.card.alive)
                 most = 0 if iterator in old and not ahead else BATCHES if self.onward.steady else MANY_BATCHES
-                if count > most:
+                if count > most and not waiting.get(iterator):
                     self.shortened = True
-                    if count == most + 1 and torch.is_grad_enabled():
+                    if not getattr(iterator, "_plimsoll_last", False) and torch.is_grad_enabled():
                         self._not_given += _left(iterator, count - 1)
                     if iterator not in old and count > 2 and not torch.is_grad_enabled():
                         self.onward.gathered(alive[iterator][1] - alive[iterator][0], _left(iterator, count - 1))
@@ -361,33 +369,38 @@ def _in_checkpoint() -> bool:
     return False
 
 
-def _largest(real: Callable[..., Any], iterator: Any) -> tuple[list[Any], bool, bool]:
-    """The batches that follow, as far as they are looked at: the one with the most elements first, then as many as are given; no more
-    than two where they are alike. Whether some were passed over, and whether they differ in more than the number of samples."""
-    found: list[tuple[int, int, Any]] = []  # elements, place, batch
-    largest, shapes, samples = (-1, 0, None), set(), set()
+def _look(real: Callable[..., Any], iterator: Any) -> tuple[list[Any], float, int]:
+    """The next batches, as many as are given; two where they are alike. Where they are not, many more are looked at, and one that is far
+    larger than the others is given too. How much larger the largest of those that are not given is than the largest that is, 0 where
+    all are given; and in how many shapes of a sample they come."""
+    given: list[Any] = []
+    largest: Any = None
+    sizes: list[int] = []
+    shapes, samples = set(), set()
     end = time.process_time() + LOOK_S
-    count = 0
     for count in range(LOOK_BATCHES):
         try:
             batch = real(iterator)
         except StopIteration:
             if not count:
                 raise
-            count -= 1
             break
-        sizes = tuple(tuple(t.shape) for t in tensors_in(batch))
-        shapes.add(sizes)
-        samples.add(tuple(size[1:] for size in sizes))
-        one = (sum(math.prod(size) for size in sizes), count, batch)
-        if one[0] > largest[0]:
-            largest = one
-        if len(found) < MANY_BATCHES:
-            found.append(one)
+        dims = tuple(tuple(t.shape) for t in tensors_in(batch))
+        shapes.add(dims)
+        samples.add(tuple(size[1:] for size in dims))
+        sizes.append(sum(math.prod(size) for size in dims))
+        if len(given) < MANY_BATCHES:
+            given.append(batch)
+        elif sizes[-1] == max(sizes):
+            largest = batch
         if (count >= 1 and len(shapes) == 1) or time.process_time() > end:
             break
-    rest = [batch for _, place, batch in found if place != largest[1]]
-    return [largest[2], *rest], count + 1 > len(rest) + 1, len(samples) > 1
+    most = max(max(sizes[:MANY_BATCHES]), 1)
+    share = max(sizes) / most if len(sizes) > MANY_BATCHES else 0.0
+    if largest is not None and share > FAR_LARGER:
+        given.append(largest)
+        share = 1.0
+    return given, share, len(samples)
 
 
 def _to_the_last(iterator: Any) -> bool:
