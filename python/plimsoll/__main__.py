@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import Error, InputError, LimitError, Model, Report, UsageError, __version__, _words
 from ._api import _check
@@ -23,6 +23,11 @@ from ._outside import Run, error_of
 from ._seen import seen_of
 
 STEPS = 2
+# What a script does not take, and how it is run then.
+AGAIN: Dict[str, Tuple[Dict[str, Any], str, str]] = {
+    "gave_up": ({"full": False}, "the script gave up when it was told that the card is full", "without being told"),
+    "cut_off": ({"cut": False}, "the script ended where a DataLoader gave fewer batches than it has", "with all of them"),
+}
 TIMEOUT_S = 600.0
 
 OPTIONS = argparse.ArgumentParser(
@@ -88,10 +93,12 @@ def _run(job: Job, timeout: Optional[float]) -> Any:
           "programs" % (job.name, steps), file=sys.stderr, flush=True)
     run = Run(job, timeout, os.environ.get("PLIMSOLL_NAMESPACE") != "0")
     outcome = run.run()
-    if outcome.end["seen"].get("gave_up"):
-        print("plimsoll: the script gave up when it was told that the card is full; it is run again, without being told", file=sys.stderr)
-        run = Run(job._replace(full=False), timeout, os.environ.get("PLIMSOLL_NAMESPACE") != "0")
-        outcome = run.run()
+    for flag, (change, why, how) in AGAIN.items():
+        if outcome.end["seen"].get(flag):
+            print("plimsoll: %s; it is run again, %s" % (why, how), file=sys.stderr)
+            job = job._replace(**change)
+            run = Run(job, timeout, os.environ.get("PLIMSOLL_NAMESPACE") != "0")
+            outcome = run.run()
     end, problem = outcome.end, error_of(outcome.end)
     if problem is None and not end["steps"]:
         problem = _without_a_step(end, job, timeout, outcome.end.get("programs") or [])
@@ -133,7 +140,7 @@ def estimate_script(job: Job, timeout: Optional[float] = TIMEOUT_S, **settings: 
         warnings.append("trained in a process that the script forked; the figures are of that one alone")
     model = Model(outcome.trace, os.path.splitext(job.name)[0], "trace", warnings)
     model._traced = dict.fromkeys(("precision", "optimizer"))  # as the script has them
-    model._seen = seen_of(end, job.script)
+    model._seen = seen_of(end, job.source)
     return model.estimate(**settings)
 
 

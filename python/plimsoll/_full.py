@@ -21,7 +21,7 @@ from ._card import OUTSIDE
 NAMES = ("OutOfMemoryError", "should_reduce_batch_size", "is_oom_error", "is_out_of_cuda_memory")
 WORDS = ("out of memory", "memory", "oom")  # in lower case; the first anywhere in a string
 BROAD = ("RuntimeError", "Exception", "BaseException")  # of files that are no library's
-SPARE = 0.02  # of the card, for what the allocator leaves over
+SPARE = 0.05  # of the card, for what the allocator leaves over
 
 
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep

@@ -44,6 +44,7 @@ class Job(NamedTuple):
     launch: Launch
     steps: Optional[int]  #: None: until the script ends
     gpu: Gpu
+    cut: bool = True  #: DataLoaders give fewer batches after the steps
     full: bool = True  #: told that it is out of memory, where it looks for that
     onward: bool = False  #: as far beyond the steps as they differ, not to the next one alone
 
@@ -51,6 +52,12 @@ class Job(NamedTuple):
     def name(self) -> str:
         """For people: train.py."""
         return os.path.basename(self.launch.script.rstrip("/"))
+
+    @property
+    def source(self) -> Optional[str]:
+        """Where its text is: of a module, as it lies below the current folder."""
+        path = os.path.join(*self.launch.script.split(".")) if self.launch.module else self.launch.script
+        return next((p for p in (path, path + ".py", os.path.join(path, "__main__.py")) if os.path.isfile(p)), None)
 
     @property
     def script(self) -> Optional[str]:
@@ -199,7 +206,8 @@ class Session:
         if isinstance(raised, StepDone):
             self.finish("steps")
         if self.recorder.cut and raised is not None and isinstance(raised.__cause__ or raised, StopIteration):
-            self.finish("steps")  # a loader that was cut short
+            self.recorder.cut_off = True
+            self.finish("steps", self.line_of(traceback.extract_tb(raised.__traceback__)))  # a loader that was cut short
         frames = traceback.extract_tb(raised.__traceback__) if raised is not None else []
         if isinstance(raised, SystemExit):
             code = raised.code

@@ -24,6 +24,7 @@ SPREAD = 3.0  # standard deviations of the passes that were seen, above their me
 LEAST_MORE, VARIED_MORE = 0.15, 0.40
 GROWING = 3  # steps in turn that must keep more than the one before
 STEPS_AHEAD = 1000  # for which what is kept is reckoned, where the script's own number is not known
+RISING = 6  # steps that must not make less than the one before
 GROWTH = 0.02  # of the peak: what is kept in STEPS_AHEAD steps is told from there on
 
 
@@ -131,9 +132,20 @@ class Onward:
     def steady(self) -> bool:
         return not self.differ and not self.may_grow
 
+    @property
+    def slope(self) -> int:
+        """Bytes that forward makes more in each step than in the one before, where it never makes less."""
+        seen = [p for p in self.passes[1:] if p]
+        if len(seen) < RISING or any(b < a for a, b in zip(seen, seen[1:])) or seen[-1] <= (1 + ALIKE) * seen[0]:
+            return 0
+        if seen[-1] == seen[-1 - len(seen) // 3]:
+            return 0  # it has come to its end
+        return (seen[-1] - seen[0]) // (len(seen) - 1)
+
     def beyond(self) -> int:
         """Bytes by which later steps may take more than those that were seen."""
         more = self.ahead * self.growth + 2 * self.held[0] * self.held[1]  # twice: it is put together in the end
+        more += self.ahead * self.slope
         if self.differ:
             seen = [p for p in self.passes[1:] if p]
             mean = sum(seen) / max(len(seen), 1)
@@ -151,6 +163,9 @@ class Onward:
                 "samples of the next batches differ in size" if self.varied else
                 "forward makes from %s to %s in the %d that were compared (batches of different sizes, or layers that come and go)"
                 % (_words.size(min(seen, default=0)), _words.size(max(seen, default=0)), len(seen))))
+        if self.slope:
+            said.append("forward makes more with every step, %s in the mean: the upper end is for %s steps more" % (
+                _words.size(self.slope), f"{self.ahead:,}"))
         if self.held[1]:
             said.append("an evaluation keeps %s of each batch on the card: the upper end is for the %d batches more that its DataLoader has"
                         % (_words.size(self.held[0]), self.held[1]))

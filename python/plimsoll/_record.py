@@ -384,6 +384,11 @@ class Recording(TorchDispatchMode):
             event.append(attributes)
         self.events.append(event)
 
+    def empty_cache(self) -> None:
+        """torch.cuda.empty_cache(): what the allocator holds beyond tensors goes back."""
+        if self.open and not self.paused:
+            self.events.append([self.names.setdefault("plimsoll.empty_cache", len(self.names)), -1, -1, [], []])
+
     def put(self, value: Any, tensors: list[int]) -> bool:
         """Tensors on the card as their numbers, -1 for None and for those elsewhere; whether there was one."""
         if isinstance(value, FakeTensor) and value.fake_device.type == "cuda":

@@ -34,7 +34,8 @@ BATCHES, MANY_BATCHES = 2, 8  # of each DataLoader after the steps, and where st
 MOST_STEPS = 60  # that the library takes for steps of their own
 MOST_PASSES = 500  # backward passes without a step, until a script is taken for one that makes none
 WAIT_PASSES = 3  # backward passes that an optimizer of the script's is waited for, before it counts as one that is not used
-AFTER = 8  # times the events of the steps, that may follow a step
+AFTER = 8  # times the events of the steps, that may follow a step, where they take longer than ALIKE_S
+STILL = 0.9  # of the most that was alive: an evaluation that holds so much when it is stopped may come to hold more
 # How far a script goes on: steps and seconds of this process, where steps are alike and where they are not.
 ALIKE_STEPS, ALIKE_S = 200, 5.0
 OTHER_STEPS, OTHER_S = 200, 20.0
@@ -56,11 +57,13 @@ class Scripted(Recorder):
         self.evaluated = ""  # where a model first ran without gradients
         self.stopped = ""  # why the script was not let go on after the steps
         self.onward = Onward(self.recording)
+        self.cut_off = False  # the script ended for that
         self.cut = self.shortened = False  # loaders are cut short; one was
         self.whole = False  # the script ended by itself
         self._limit, self._further, self._prepared = 0, 0, False
         self._size = self._done = 0  # events and steps, when the steps were done
         self._since = 0.0
+        self._trains = True  # the last model that was called keeps what backward needs
         self._iterators: Any = weakref.WeakSet()  # DataLoaders'
         self._not_given = 0  # batches of training that loaders have beyond those that they gave
         self._told = -1  # steps that were done when the script was last told that the card is full
@@ -71,8 +74,8 @@ class Scripted(Recorder):
 
     def seen(self) -> dict[str, Any]:
         """What the report says of it."""
-        return {"after": self.after, "gave_up": self._told >= self.optimizer_steps, "shortened": self.shortened, "evaluated": self.evaluated,
-                "stopped": self.stopped,
+        return {"after": self.after, "gave_up": self._told >= self.optimizer_steps, "cut_off": self.cut_off, "shortened": self.shortened,
+                "evaluated": self.evaluated, "stopped": self.stopped,
                 "batches": BATCHES if self.onward.steady else MANY_BATCHES}
 
     def trace(self) -> bytes:
@@ -170,14 +173,25 @@ class Scripted(Recorder):
 
     def _before_module(self, module: torch.nn.Module, args: Any) -> None:
         if self._in_forward == 0 and torch._C._current_autograd_node() is None:
-            self.onward.forward(torch.is_grad_enabled())
+            self._trains = torch.is_grad_enabled()
+            self.onward.forward(self._trains)
             if torch.is_grad_enabled():
                 self._end_by_hand()
             elif not self.evaluated and not _in_checkpoint():
                 self.evaluated = self.session.here()
         if self.after and len(self.recording.events) > self._limit:
-            self.stop("it runs more than %d times the operators of the steps" % AFTER)
+            self._long_after(time.process_time() - self._since)
         super()._before_module(module, args)
+
+    def _long_after(self, seconds: float) -> None:
+        """What follows a step takes many operators: an evaluation that holds more and more is waited for longest."""
+        grows = not torch.is_grad_enabled() and self.recording.card.alive > STILL * self.recording.card.most
+        if seconds > (OTHER_S if grows else ALIKE_S):
+            if grows:
+                self.recording.assumed["unfinished"] = True
+                self.recording.warn("an evaluation held more and more when it was stopped: the interval's upper end is twice as high for that; "
+                                    "--until-exit runs it to its end")
+            self.stop("it runs more than %d times the operators of the steps" % AFTER)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
         if self.after and self._enough():
@@ -251,6 +265,7 @@ class Scripted(Recorder):
 
     def _told_full(self) -> None:
         self.onward.anew()
+        self.recording.empty_cache()  # the allocator gives back what it can before it says so
         self._told = self.optimizer_steps
         self.recording.warn("%s: the script's tensors took all of the card, and it was told that it is out of memory, which it looks for; a "
                             "card may say so a little earlier" % self.session.here())
@@ -289,6 +304,8 @@ class Scripted(Recorder):
         counts: Any = weakref.WeakKeyDictionary()
         alive: Any = weakref.WeakKeyDictionary()  # bytes on the card, when the last two batches were asked for
         waiting: Any = weakref.WeakKeyDictionary()  # batches that were looked at, to be given
+        if not self.session.job.cut:
+            return len(old) > 0
         self.cut = True
 
         def cut(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -303,9 +320,9 @@ class Scripted(Recorder):
                 most = 0 if iterator in old and not ahead else BATCHES if self.onward.steady else MANY_BATCHES
                 if count > most and not waiting.get(iterator):
                     self.shortened = True
-                    if not getattr(iterator, "_plimsoll_last", False) and torch.is_grad_enabled():
+                    if not getattr(iterator, "_plimsoll_last", False) and self._trains:
                         self._not_given += _left(iterator, count - 1)
-                    if iterator not in old and count > 2 and not torch.is_grad_enabled():
+                    if iterator not in old and count > 2 and not self._trains:
                         self.onward.gathered(alive[iterator][1] - alive[iterator][0], _left(iterator, count - 1))
                     if not ahead or not _to_the_last(iterator):
                         raise StopIteration

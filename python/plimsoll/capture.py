@@ -255,6 +255,10 @@ class Recorder:
         _compiled.install(r, gpu.patch, gpu.tell_script)
         _fallback.install(gpu.patch)
         _flex.install(r, gpu.patch)
+        accelerator = getattr(torch, "accelerator", None)
+        for owner in (torch.cuda, torch.cuda.memory, accelerator, getattr(accelerator, "memory", None)):
+            if hasattr(owner, "empty_cache"):
+                gpu.patch(owner, "empty_cache", r.empty_cache)
         gpu.patch(torch.backends.mha, "get_fastpath_enabled", lambda: False)  # fused layers of an evaluation have no fake kernel
         stack.callback(_values.install(r.faults, gpu.patch))
         _reads.install(r, gpu.patch)

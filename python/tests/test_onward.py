@@ -161,7 +161,30 @@ with torch.no_grad():
             onward.kept = kept
             self.assertLessEqual(abs(onward.growth - growth), growth // 5)
 
+    def test_passes_that_only_grow(self):
+        onward = Onward(Recording())
+        for passes, slope in ((range(100, 200, 10), 10), ([100, 100, 110, 110, 120, 130], 6), ([100] * 10, 0), ([100, 200, 300, 250, 400, 500], 0),
+                              ([*range(100, 200, 10), *[200] * 20], 0)):
+            onward.passes = [0, *passes]
+            self.assertEqual(onward.slope, slope, passes)
+
+    def test_a_loader_that_is_read_by_next(self):
+        told = self.run_it('''
+it = iter(DataLoader(TensorDataset(torch.randn(800, 256)), batch_size=16))
+for i in range(40):
+    (x,) = next(it)
+    optimizer.zero_grad(); model(x.cuda()).square().mean().backward(); optimizer.step()
+model(torch.randn(8192, 256).cuda())
+''')
+        self.assertEqual((told["seen"]["optimizer_steps"], told["seen"]["ended"], told["seen"]["not_seen"]), (40, "exit", []))
+        self.assertGreater(told["memory"]["allocated_bytes"], 8192 * ROW)
+
     # ---- the card ----
+
+    def test_what_is_cached_goes_back(self):
+        script = "for size in (1 << 29, 1 << 30):\n    x = torch.empty(size, dtype=torch.uint8, device='cuda'); del x\n    %s\ntrain()\n"
+        kept, freed = (self.run_it(script % line)["memory"]["reserved_bytes"] for line in ("pass", "torch.cuda.empty_cache()"))
+        self.assertGreater(kept - freed, 1 << 28)
 
     def test_a_batch_finder_is_told_of_a_full_card(self):
         script = '''

@@ -148,7 +148,8 @@ pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape
                              trace ? trace->cudnn_benchmark : subject->job->cudnn_benchmark,
                          .parallel = pl_subject_parallel(subject),
                          .calibrated = subject->gpu->calibrated,
-                         .hidden = tape->hidden_branches || open_sizes(subject->model->graph),
+                         .hidden = tape->hidden_branches || open_sizes(subject->model->graph) ||
+                                   (trace && trace->unfinished),
                          .guessed = (subject->model->recipe && subject->model->recipe->guessed) ||
                                     subject->model->graph->guessed,
                          .bounded = trace && trace->bounded,

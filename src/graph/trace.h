@@ -67,9 +67,10 @@ typedef struct pl_trace {
     int64_t batch, accumulate, world, rank; /* world: processes of the job */
     int steps; /* of training, at least 1; marks of later steps: what came after them */
     bool checkpoint, channels_last, cudnn_benchmark;
-    bool bounded;   /* a size that depends on numbers was taken as large as it can be */
-    int64_t beyond; /* bytes that later steps may take more than those that were recorded */
-    bool compiled;  /* the code is compiled when it runs, and was recorded as it is written */
+    bool bounded;    /* a size that depends on numbers was taken as large as it can be */
+    bool unfinished; /* it was stopped while it held more and more */
+    int64_t beyond;  /* bytes that later steps may take more than those that were recorded */
+    bool compiled;   /* the code is compiled when it runs, and was recorded as it is written */
     int cc_major, cc_minor; /* of the card imagined: attention's kernels were chosen for it */
 } pl_trace;
 

@@ -441,6 +441,7 @@ static bool assumed(reader *r) {
         pl_json_text word;
         if (!pl_json_string(&r->json, &word)) return false;
         if (PL_JSON_IS(&word, "sizes") || PL_JSON_IS(&word, "cards")) r->trace->bounded = true;
+        if (PL_JSON_IS(&word, "unfinished")) r->trace->unfinished = true;
         if (PL_JSON_IS(&word, "compile")) r->trace->compiled = true;
     }
     return !r->json.failure;

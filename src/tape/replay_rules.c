@@ -780,7 +780,13 @@ static int compare(const void *key, const void *row) {
     return order ? order : other[n->length] ? -1 : 0;
 }
 
+/* torch.cuda.empty_cache(), or an out-of-memory, before which the allocator gives back what it can. */
+static void empty_cache(pl_replay *r) {
+    pl_cache_emptied(&r->e);
+}
+
 pl_replay_rule *pl_replay_rule_of(const char *target) {
+    if (strcmp(target, "plimsoll.empty_cache") == 0) return empty_cache;
     if (strncmp(target, "aten.", 5) != 0) return NULL;
     name n = {target + 5, strcspn(target + 5, ".")};
     size_t count = sizeof rules / sizeof *rules, low = 0;
