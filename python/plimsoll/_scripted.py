@@ -38,9 +38,9 @@ AFTER = 8  # times the events of the steps, that may follow a step, where they t
 STILL = 0.9  # of the most that was alive: an evaluation that holds so much when it is stopped may come to hold more
 # How far a script goes on: steps and seconds of this process, where steps are alike and where they are not.
 ALIKE_STEPS, ALIKE_S = 200, 5.0
-OTHER_STEPS, OTHER_S = 200, 20.0
+OTHER_STEPS, OTHER_S = 200, 12.0
 _CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
-LOOK_BATCHES, LOOK_S = 500, 8.0  # that are looked at for the largest, where batches differ
+LOOK_BATCHES, LOOK_S = 500, 5.0  # that are looked at for the largest, where batches differ
 FAR_LARGER = 1.3  # times the elements of the batches that come first: a larger one is simulated too
 MOST_SAMPLES = 5_000_000  # of a dataset whose last batch is looked for
 
