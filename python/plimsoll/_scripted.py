@@ -219,7 +219,7 @@ class Scripted(Recorder):
     def _written(self, tensor: torch.Tensor) -> None:
         """An operator wrote to a tensor, outside of backward."""
         r = self.recording
-        if self.progress.counts or (self.progress.made and self.onward.backwards < WAIT_PASSES):
+        if self.progress.counts or self.progress.running or (self.progress.made and self.onward.backwards < WAIT_PASSES):
             return
         if r.phase not in ("backward", "optimizer") or not self._is_weight(tensor):
             return

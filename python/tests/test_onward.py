@@ -262,6 +262,15 @@ for i in range(5):
         self.assertEqual((told["seen"]["optimizer_steps"], told["seen"]["ended"]), (5, "exit"))
         told = self.run_it(by_hand % "with torch.no_grad():\n        for p in model.parameters(): p -= 0.1 * p.grad")  # an optimizer that is not used
         self.assertIn(told["seen"]["optimizer_steps"], (7, 8))
+        told = self.run_it('''
+other = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(4):  # many backward passes before the first step, which is the optimizer's
+    x = torch.randn(64, 256, device="cuda", requires_grad=True)
+    for _ in range(3): torch.autograd.grad(model(x).sum(), x)
+    train()
+    if i % 2 == 0: other.step()
+''')
+        self.assertEqual((told["seen"]["optimizer_steps"], told["seen"]["ended"]), (4, "exit"))
         told = self.run_it("for i in range(3): model(torch.randn(4096, 256).cuda()).mean().backward()\n")
         self.assertIn("nothing stepped in 3 backward passes", self.said)
         self.assertEqual(told["seen"]["optimizer_steps"], 1)
