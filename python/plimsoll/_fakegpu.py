@@ -136,11 +136,14 @@ def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], re
     if recurse:
         for child in self.children():
             child._apply(fn)
-    for parameter in self._parameters.values():
+    for key, parameter in list(self._parameters.items()):
         if parameter is None:
             continue
         with torch.no_grad():
             moved = fn(parameter)
+        if moved is not parameter and not torch._has_compatible_shallow_copy_type(parameter, moved):  # a DTensor on the meta device
+            self._parameters[key] = torch.nn.Parameter(moved, requires_grad=parameter.requires_grad)
+            continue
         grad = parameter.grad
         if grad is not None:
             parameter.grad = None
@@ -265,6 +268,7 @@ class FakeGPU:
         self.patch(torch.Tensor, "is_pinned", lambda self, *a, **k: False)
         self.patch(torch.Tensor, "__format__", _format)
         self.patch(torch.Tensor, "record_stream", _nothing)
+        self.patch(torch.Tensor, "share_memory_", _pin)
         self.patch(torch.Tensor, "type", _typed)
         self.patch(torch.utils.data.DataLoader, "_get_iterator", _batches.get_iterator)
         from torch.amp import grad_scaler

@@ -10,6 +10,7 @@ Left out: the memory that NCCL takes for itself, tensors that wait for a collect
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
@@ -127,6 +128,9 @@ class Ranks:
         self._start = multiprocessing.process.BaseProcess.start
         patch(multiprocessing.process.BaseProcess, "start", lambda process: self._start_process(process))
         self._data_parallel(patch)
+        with contextlib.suppress(ImportError):  # another version's: a DTensor's random numbers ask the card for its state
+            tracker = importlib.import_module("torch.distributed.tensor._random").OffsetBasedRNGTracker
+            patch(tracker, "_get_device_state", lambda tracker: torch.zeros(16, dtype=torch.uint8))
 
     def _patch_groups(self, patch: Callable[[Any, str, Any], None]) -> None:
         dist, c10d = torch.distributed, torch.distributed.distributed_c10d
