@@ -146,7 +146,8 @@ class Ranks:
             "_register_comm_hook": register_comm_hook, "_register_builtin_comm_hook": register_builtin_comm_hook,
             "TCPStore": self._store, "FileStore": self._store,
         }
-        for holder in (dist, c10d):
+        # A device mesh makes the group where the script does not.
+        for holder in (dist, c10d, importlib.import_module("torch.distributed.device_mesh")):
             for name, value in table.items():
                 if hasattr(holder, name):
                     patch(holder, name, value)

@@ -224,6 +224,33 @@ class Ranked(Traced):
             trace, _ = self.traced(text, 4, 2)
             self.assertEqual((trace["job"]["rank"], trace["job"]["world"], trace["job"]["batch"]), (2, 4, 16))
 
+    def test_a_mesh_without_a_group_and_weights_from_the_meta_device(self):
+        """As pytorch/examples' distributed/FSDP2 and tensor_parallelism begin."""
+        path = self.script('''
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+mesh = init_device_mesh("cuda", (4,))
+assert mesh.size() == 4
+with torch.device("meta"):
+    model = nn.Sequential(nn.Linear(512, 2048), nn.Linear(2048, 512))
+for layer in model: fully_shard(layer, mesh=mesh)
+fully_shard(model, mesh=mesh)
+model.to_empty(device="cuda")
+for layer in model: layer.reset_parameters()
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(64, 512, device="cuda")).sum().backward()
+    optimizer.step()
+''')
+        done = subprocess.run([sys.executable, "-m", "plimsoll", "--json", "--world", "4", path], capture_output=True, text=True,
+                              cwd=self.folder.name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        self.assertEqual((told["seen"]["optimizer_steps"], told["model"]["parameters"]), (3, 2 * 512 * 2048 + 2048 + 512))
+
     def test_the_first_line(self):
         trace, report = self.traced(HANDMADE)
         self.assertEqual({key: trace["job"][key] for key in ("precision", "batch", "accumulate", "checkpoint")},
