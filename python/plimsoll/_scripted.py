@@ -163,6 +163,9 @@ class Scripted(Recorder):
             self._stepped()
 
     def finish(self) -> None:
+        if self.shortened and ("pytorch_lightning" in sys.modules or "lightning.pytorch" in sys.modules):
+            self.recording.warn("Lightning runs no validation after a loader that gave fewer batches: of validation its sanity check alone was "
+                                "simulated; --until-exit runs it")
         if self.whole:
             self.onward.ahead = self._not_given
         if not self.whole or self.shortened:

@@ -8,6 +8,7 @@ and is said.
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -54,7 +55,23 @@ def evaluation_in(path: Optional[str]) -> Optional[Tuple[int, str]]:
             if any(_name(d.func if isinstance(d, ast.Call) else d) in WITHOUT_GRADIENTS for d in node.decorator_list) and (
                     _calls_a_model(node) or any(word in node.name for word in TELLING)):
                 found.append((node.lineno, node.name + "()"))
-    return min(found) if found else None
+    return min(found) if found else _after_the_loop(tree)
+
+
+def _after_the_loop(tree: ast.AST) -> Optional[Tuple[int, str]]:
+    """A call, after a loop that trains, of what the loop calls too: a last prediction, maybe of everything."""
+    for owner in ast.walk(tree):
+        body: List[ast.stmt] = owner.body if isinstance(owner, (ast.Module, ast.FunctionDef)) else []
+        called: set[str] = set()
+        for statement in body:
+            names = [(n.lineno, n.func.id) for n in ast.walk(statement) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+            again = [(line, name + "()") for line, name in names if name in called]
+            if again:
+                return min(again)
+            trains = any(isinstance(n, ast.Attribute) and n.attr == "backward" for n in ast.walk(statement))
+            if trains and isinstance(statement, (ast.For, ast.While)):
+                called = {name for _, name in names} - set(dir(builtins))
+    return None
 
 
 def _count(steps: int) -> str:

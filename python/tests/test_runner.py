@@ -237,7 +237,9 @@ os.system("echo uploaded")
                              ("@torch.no_grad()\ndef f(model): return model(1)\n", 2), ("@torch.no_grad()\ndef sample(): pass\n", 2),
                              ("ema = copy.deepcopy(model).eval()\n", None), ("vgg.eval().requires_grad_(False)\n", None), ("eval('1')\n", None),
                              ("with torch.no_grad():\n    w.zero_()\n", None), ("with torch.inference_mode():\n    y = model(x)\n", 1),
-                             ("def (\n", None), ("trainer.evaluate()\n", 1)):
+                             ("def (\n", None),
+                             ("for x in d:\n    f(x).backward()\n    print(1)\nprint(2)\nf(y)\n", 5), ("for x in d: f(x)\nf(y)\n", None),
+                             ("trainer.evaluate()\n", 1)):
             self.write("s.py", source)
             found = _seen.evaluation_in(os.path.join(self.folder, "s.py"))
             self.assertEqual(found and found[0], line, source)
