@@ -70,5 +70,11 @@ def body_of(name: str) -> Callable[..., Any] | None:
     return getattr(made, "_init_fn", None)
 
 
-def install(patch: Callable[[Any, str, Any], None]) -> None:
-    patch(fake_tensor, "run_fallback_kernel", _on_cpu)
+def install(warn: Callable[[str], None], patch: Callable[[Any, str, Any], None]) -> None:
+    """warn: told of each operator, since a size that depends on numbers is that of zeros."""
+    def on_cpu(mode: Any, func: Any, *rest: Any) -> Any:
+        out = _on_cpu(mode, func, *rest)
+        warn("%s: PyTorch cannot tell what it gives without running it; sizes are those that zeros give" % func)
+        return out
+
+    patch(fake_tensor, "run_fallback_kernel", on_cpu)

@@ -253,7 +253,7 @@ class Recorder:
 
         gpu.patch(torch.nn.Module, "_call_impl", called)
         _compiled.install(r, gpu.patch, gpu.tell_script)
-        _fallback.install(gpu.patch)
+        _fallback.install(r.warn, gpu.patch)
         _flex.install(r, gpu.patch)
         accelerator = getattr(torch, "accelerator", None)
         for owner in (torch.cuda, torch.cuda.memory, accelerator, getattr(accelerator, "memory", None)):

@@ -319,6 +319,18 @@ for i in range(3):
         self.run_it("layer = nn.TransformerEncoderLayer(64, 4, batch_first=True).cuda().eval()\n"
                     "with torch.no_grad(): layer(torch.randn(2, 5, 64).cuda())\ntrain()\n")
 
+    def test_an_operator_without_a_fake_kernel_is_named(self):
+        self.run_it('''
+e = nn.TransformerEncoderLayer(64, 4, batch_first=True).cuda().eval()
+a, weights = e.self_attn, [e.norm1.weight, e.norm1.bias, e.norm2.weight, e.norm2.bias, e.linear1.weight, e.linear1.bias, e.linear2.weight]
+with torch.no_grad():
+    y = torch._transformer_encoder_layer_fwd(torch.randn(2, 5, 64).cuda(), 64, 4, a.in_proj_weight, a.in_proj_bias, a.out_proj.weight,
+                                             a.out_proj.bias, False, False, 1e-5, *weights, e.linear2.bias)
+assert y.shape == (2, 5, 64) and y.is_cuda
+train()
+''')
+        self.assertIn("_transformer_encoder_layer_fwd.default: PyTorch cannot tell what it gives without running it", self.said)
+
     def test_sparse_tensors_are_refused_for_what_they_are(self):
         for script in ("a = torch.eye(4).to_sparse().to('cuda')\n", "e = nn.Embedding(100, 8, sparse=True).cuda()\n"
                        "o = torch.optim.SparseAdam(e.parameters())\ne(torch.tensor([1, 2]).cuda()).mean().backward()\n"):
