@@ -263,10 +263,14 @@ static pl_status unknown_family(const char *model_type, const char *hybrid, int6
 static pl_status choose_family(description *d, pl_config *config, pl_recipe *recipe,
                                pl_error *err) {
     const char *type = pl_config_text(config, "model_type");
+    if (type && !pl_config_defaults(config, recipe->arena, type))
+        return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
     d->family = find_family(type);
     const char *inner = pl_config_text(config, "text_config.model_type");
     if (!pl_config_has(config, "hidden_size") && pl_config_has(config, "text_config.hidden_size")) {
         if (!pl_config_promote(config, recipe->arena, "text_config"))
+            return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
+        if (inner && !pl_config_defaults(config, recipe->arena, inner))
             return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
         pl_recipe_warn(recipe,
                        "%.40s has a text model and others: the text model%s%.40s alone is built",
@@ -299,6 +303,29 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
 }
 
 /* ---- what else the file says ---- */
+
+/* Sizes that a file leaves to its class: true of transformers, and not what most would expect. */
+static void warn_of_defaults(pl_recipe *recipe, const pl_config *c) {
+    static const char *const keys[] = {
+        "hidden_size|n_embd|d_model|dim|embed_dim|hidden_dim",
+        "num_hidden_layers|n_layer|n_layers|num_layers",
+        "num_attention_heads|n_head|n_heads|num_heads",
+        "intermediate_size|n_inner|d_ff|ffn_dim|hidden_dim",
+        "vocab_size",
+    };
+    char names[128] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int64_t value = pl_config_number(c, keys[i]);
+        if (value < 0 || pl_config_given(c, keys[i])) continue;
+        used +=
+            (size_t)snprintf(names + used, sizeof names - used, "%s%.*s %lld", *names ? ", " : "",
+                             (int)strcspn(keys[i], "|"), keys[i], (long long)value);
+        if (used >= sizeof names) used = sizeof names - 1;
+    }
+    if (*names)
+        pl_recipe_warn(recipe, "not in the file, so as transformers' class has it: %s", names);
+}
 
 static pl_dtype weights_dtype(const pl_config *c, pl_recipe *recipe) {
     static const struct {
@@ -422,6 +449,7 @@ static pl_status describe(pl_recipe *recipe, const char *bytes, size_t size, con
     if (status != PL_OK) return status;
     recipe->dtype = weights_dtype(config, recipe);
     warn_of_keys(recipe, config);
+    warn_of_defaults(recipe, config);
     if (d->family->warning) pl_recipe_warn(recipe, "%s", d->family->warning);
     choose_sizes(recipe, d);
     recipe->description = d;

@@ -4,6 +4,9 @@
  * a key stands twice the last one counts, as with Python's json. Labels (id2label, label2id) are
  * counted, not kept: some models have twenty thousand.
  *
+ * Keys that a file leaves out are its class's defaults in transformers: hf_defaults.txt has them, a
+ * line per model_type, made by tools/hf_defaults.py.
+ *
  * Left out: lists inside lists and objects inside lists, which only count as elements. */
 #include "import/hf_config.h"
 
@@ -32,6 +35,7 @@ typedef struct item {
 
 typedef struct entry {
     const char *key;
+    const char *said; /* the file's name for it, which the class takes for key */
     item value;
     int64_t at; /* byte of the value */
 } entry;
@@ -46,16 +50,20 @@ struct pl_config {
     size_t count, room;
     place *places; /* [place_count], by key */
     size_t place_count;
-    int64_t items; /* in lists, all together */
+    int64_t items;    /* in lists, all together */
+    pl_config *usual; /* what its class holds where the file says nothing; NULL: not known */
 };
+
+extern const char pl_hf_defaults[], pl_hf_defaults_end[];
 
 /* ---- reading ---- */
 
-static bool add(pl_config *c, pl_arena *arena, const char *key, item value, int64_t at) {
+static bool add(pl_config *c, pl_arena *arena, const char *key, const char *said, item value,
+                int64_t at) {
     void *grown = pl_arena_grow(arena, c->entries, &c->room, c->count + 1, sizeof *c->entries);
     if (!grown) return false;
     c->entries = grown;
-    c->entries[c->count++] = (entry){key, value, at};
+    c->entries[c->count++] = (entry){key, said, value, at};
     return true;
 }
 
@@ -157,7 +165,8 @@ static bool read_object(pl_config *c, pl_json *json, pl_arena *arena, const char
         } else if (!read_scalar(json, arena, &value)) {
             return false;
         }
-        if (!add(c, arena, key, value, at)) return pl_json_fail(json, "less text: out of memory");
+        if (!add(c, arena, key, key, value, at))
+            return pl_json_fail(json, "less text: out of memory");
     }
     return !json->failure;
 }
@@ -200,15 +209,23 @@ static const entry *find_one(const pl_config *c, const char *key, size_t length)
     return NULL;
 }
 
-/* The first alternative that is there and not null. */
-static const entry *find(const pl_config *c, const char *keys) {
+/* The first alternative that is there and not null, *null: one was there and null. */
+static const entry *find_here(const pl_config *c, const char *keys, bool *null) {
     for (const char *key = keys; *key;) {
         size_t length = strcspn(key, "|");
         const entry *e = find_one(c, key, length);
         if (e && e->value.kind != NOTHING) return e;
+        if (e) *null = true;
         key += length + (key[length] == '|');
     }
     return NULL;
+}
+
+/* The file's, else its class's. */
+static const entry *find(const pl_config *c, const char *keys) {
+    bool null = false;
+    const entry *e = find_here(c, keys, &null);
+    return e || null || !c->usual ? e : find_here(c->usual, keys, &null);
 }
 
 pl_status pl_config_read(pl_config **out, pl_arena *arena, const char *bytes, size_t size,
@@ -236,10 +253,114 @@ bool pl_config_promote(pl_config *c, pl_arena *arena, const char *name) {
     for (size_t i = 0; i < count; i++) {
         entry e = c->entries[i];
         if (strncmp(e.key, name, length) == 0 && e.key[length] == '.' &&
-            !add(c, arena, e.key + length + 1, e.value, e.at))
+            !add(c, arena, e.key + length + 1, e.said, e.value, e.at))
             return false;
     }
     return index_entries(c, arena);
+}
+
+/* ---- defaults ---- */
+
+/* The JSON of a model type's line; NULL: there is none. */
+static const char *defaults_of(const char *model_type, size_t *size) {
+    size_t length = strlen(model_type);
+    const char *line = pl_hf_defaults, *end = pl_hf_defaults_end;
+    while (line < end) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        if (!stop) stop = end;
+        if ((size_t)(stop - line) > length && memcmp(line, model_type, length) == 0 &&
+            line[length] == ' ') {
+            *size = (size_t)(stop - line) - length - 1;
+            return line + length + 1;
+        }
+        line = stop + 1;
+    }
+    return NULL;
+}
+
+bool pl_config_known(const char *model_type) {
+    size_t size;
+    return model_type && defaults_of(model_type, &size);
+}
+
+/* A line's keys behind prefix; where it stands twice in c, the later counts. */
+static bool add_defaults(pl_config *c, pl_arena *arena, const char *prefix,
+                         const char *model_type) {
+    size_t size;
+    int64_t members, before = (int64_t)c->count;
+    const char *text = model_type ? defaults_of(model_type, &size) : NULL;
+    if (!text) return true;
+    pl_json json;
+    pl_json_open(&json, text, size, MAX_NESTING);
+    if (!read_object(c, &json, arena, prefix, &members)) return false;
+    for (int64_t i = before; i < (int64_t)c->count; i++) c->entries[i].at = 0;
+    return true;
+}
+
+/* Configurations inside: the file names their type, else the outer class does; what the outer
+ * class sets in one that it makes itself holds where the file has none. */
+static bool add_inner_defaults(pl_config *c, pl_config *usual, pl_arena *arena) {
+    static const char type[] = ".model_type";
+    size_t count = usual->count;
+    for (size_t i = 0; i < count; i++) {
+        const char *key = usual->entries[i].key;
+        size_t length = strlen(key), end = sizeof type - 1;
+        if (length <= end || strcmp(key + length - end, type) != 0) continue;
+        char *prefix = pl_arena_string(arena, key, length - end + 1); /* with the dot */
+        if (!prefix) return false;
+        const entry *own = find_one(c, key, length), *object = find_one(c, key, length - end);
+        const char *inner =
+            own && own->value.kind == STRING ? own->value.s : usual->entries[i].value.s;
+        size_t start = usual->count;
+        if (!add_defaults(usual, arena, prefix, inner)) return false;
+        if (object && object->value.kind == OBJECT) continue;
+        for (size_t j = 0; j < start; j++) {
+            entry e = usual->entries[j];
+            if (strncmp(e.key, prefix, length - end + 1) == 0 && j < count &&
+                !add(usual, arena, e.key, e.key, e.value, 0))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Keys that the file has by another name ("=.hidden_size": "n_embd") stand under their own too. */
+static bool add_names(pl_config *c, const pl_config *usual, pl_arena *arena) {
+    for (size_t i = 0; i < usual->count; i++) {
+        const char *key = usual->entries[i].key, *sign = strstr(key, "=.");
+        if (!sign || usual->entries[i].value.kind != STRING) continue;
+        const char *name = usual->entries[i].value.s;
+        size_t prefix = (size_t)(sign - key), other = strlen(sign + 2), own = strlen(name);
+        char *alias = pl_arena_alloc(arena, prefix + other + 1);
+        char *target = pl_arena_alloc(arena, prefix + own + 1);
+        if (!alias || !target) return false;
+        memcpy(alias, key, prefix);
+        memcpy(alias + prefix, sign + 2, other + 1);
+        memcpy(target, key, prefix);
+        memcpy(target + prefix, name, own + 1);
+        const entry *e = find_one(c, alias, prefix + other);
+        if (e && !find_one(c, target, prefix + own) &&
+            !add(c, arena, target, e->key, e->value, e->at))
+            return false;
+    }
+    return index_entries(c, arena);
+}
+
+bool pl_config_defaults(pl_config *c, pl_arena *arena, const char *model_type) {
+    if (!pl_config_known(model_type)) return true;
+    if (!c->usual) {
+        c->usual = pl_arena_alloc(arena, sizeof *c->usual);
+        if (!c->usual) return false;
+        *c->usual = (pl_config){0};
+    }
+    return add_defaults(c->usual, arena, "", model_type) &&
+           add_inner_defaults(c, c->usual, arena) && add_names(c, c->usual, arena) &&
+           index_entries(c->usual, arena);
+}
+
+bool pl_config_given(const pl_config *c, const char *keys) {
+    bool null = false;
+    return find_here(c, keys, &null) || null;
 }
 
 bool pl_config_has(const pl_config *c, const char *key) {
@@ -269,7 +390,7 @@ const char *pl_config_starting(const pl_config *c, const char *start) {
         if (strncmp(e->key, start, length) == 0 && e->value.kind != NOTHING && !strchr(e->key, '.'))
             return e->key;
     }
-    return NULL;
+    return c->usual ? pl_config_starting(c->usual, start) : NULL;
 }
 
 bool pl_config_experts(const pl_config *c) {
@@ -320,7 +441,7 @@ void pl_hf_refuse(pl_hf *m, const char *key, const char *format, ...) {
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     const entry *e = found(m->config, key);
-    refuse(m, e ? e->key : key, e ? e->at : 0, text);
+    refuse(m, e ? e->said : key, e ? e->at : 0, text);
 }
 
 static int64_t whole(pl_hf *m, const char *key, const item *value, int64_t at, int64_t otherwise) {
@@ -336,7 +457,7 @@ static int64_t whole(pl_hf *m, const char *key, const item *value, int64_t at, i
 
 int64_t pl_hf_int(pl_hf *m, const char *key, int64_t otherwise) {
     const entry *e = find(m->config, key);
-    return e ? whole(m, e->key, &e->value, e->at, otherwise) : otherwise;
+    return e ? whole(m, e->said, &e->value, e->at, otherwise) : otherwise;
 }
 
 int64_t pl_hf_need(pl_hf *m, const char *key) {
@@ -344,13 +465,13 @@ int64_t pl_hf_need(pl_hf *m, const char *key) {
     if (!e) {
         const entry *null = found(m->config, key);
         if (null)
-            refuse(m, null->key, null->at, "the model needs this key, and it is null");
+            refuse(m, null->said, null->at, "the model needs this key, and it is null");
         else
             refuse(m, key, 0, "the model needs this key, and the file has none");
         return 1;
     }
-    int64_t value = whole(m, e->key, &e->value, e->at, 1);
-    if (value < 1) refuse(m, e->key, e->at, "expected a number from 1 to 2^40");
+    int64_t value = whole(m, e->said, &e->value, e->at, 1);
+    if (value < 1) refuse(m, e->said, e->at, "expected a number from 1 to 2^40");
     return value < 1 ? 1 : value;
 }
 
@@ -366,7 +487,7 @@ double pl_hf_float(pl_hf *m, const char *key, double otherwise) {
     if (!e) return otherwise;
     if ((e->value.kind == INTEGER || e->value.kind == REAL) && isfinite(e->value.f))
         return e->value.f;
-    refuse(m, e->key, e->at, "expected a number");
+    refuse(m, e->said, e->at, "expected a number");
     return otherwise;
 }
 
@@ -374,7 +495,7 @@ bool pl_hf_bool(pl_hf *m, const char *key, bool otherwise) {
     const entry *e = find(m->config, key);
     if (!e) return otherwise;
     if (e->value.kind == BOOLEAN) return e->value.i != 0;
-    refuse(m, e->key, e->at, "expected true or false");
+    refuse(m, e->said, e->at, "expected true or false");
     return otherwise;
 }
 
@@ -382,7 +503,7 @@ const char *pl_hf_string(pl_hf *m, const char *key, const char *otherwise) {
     const entry *e = find(m->config, key);
     if (!e) return otherwise;
     if (e->value.kind == STRING) return e->value.s;
-    refuse(m, e->key, e->at, "expected a string");
+    refuse(m, e->said, e->at, "expected a string");
     return otherwise;
 }
 
@@ -405,7 +526,7 @@ static const item *element(pl_hf *m, const char *key, int64_t index, const entry
 int64_t pl_hf_list_int(pl_hf *m, const char *key, int64_t index, int64_t otherwise) {
     const entry *e;
     const item *i = element(m, key, index, &e);
-    return i ? whole(m, e->key, i, e->at, otherwise) : otherwise;
+    return i ? whole(m, e->said, i, e->at, otherwise) : otherwise;
 }
 
 const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const char *otherwise) {
@@ -413,7 +534,7 @@ const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const ch
     const item *i = element(m, key, index, &e);
     if (!i) return otherwise;
     if (i->kind == STRING) return i->s;
-    refuse(m, e->key, e->at, "expected a list of strings");
+    refuse(m, e->said, e->at, "expected a list of strings");
     return otherwise;
 }
 
@@ -431,5 +552,5 @@ int64_t pl_hf_pad(pl_hf *m) {
     if (!e) return -1;
     if (e->value.kind == INTEGER && e->value.i < 0)
         return 0; /* counts from the end; any row will do */
-    return whole(m, e->key, &e->value, e->at, -1);
+    return whole(m, e->said, &e->value, e->at, -1);
 }

@@ -12,6 +12,13 @@ pl_status pl_config_read(pl_config **out, pl_arena *arena, const char *bytes, si
  * false: out of memory. */
 bool pl_config_promote(pl_config *config, pl_arena *arena, const char *name);
 
+/* What transformers' class of that model_type holds where the file says nothing, and the classes of
+ * the configurations inside it ("vision_config."): from now on every question about a key that
+ * the file does not have is answered by it. A null in the file is an answer. Of types that are not
+ * known nothing changes. false: out of memory. */
+bool pl_config_defaults(pl_config *config, pl_arena *arena, const char *model_type);
+bool pl_config_known(const char *model_type); /* whether transformers has it */
+
 /* For the choice of what to build: nothing is refused here. Alternatives as of pl_hf_int. */
 bool pl_config_has(const pl_config *config, const char *key);          /* and is not null */
 const char *pl_config_text(const pl_config *config, const char *key);  /* NULL: no string */
@@ -24,6 +31,8 @@ const char *pl_config_listed(const pl_config *config, const char *key, int64_t i
 const char *pl_config_starting(const pl_config *config, const char *start);
 /* Whether its keys speak of experts that a router chooses from. */
 bool pl_config_experts(const pl_config *config);
+/* Whether the file itself has it, as a number, a list or null. */
+bool pl_config_given(const pl_config *config, const char *key);
 int64_t pl_config_at(const pl_config *config, const char *key); /* byte, -1: absent */
 
 #endif
