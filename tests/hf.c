@@ -64,14 +64,21 @@ static void keys_are_found(void) {
     pl_config *config = NULL;
     pl_error err = {0};
     CHECK_INT(pl_config_read(&config, arena, text, sizeof text - 1, "config.json", &err), PL_OK);
-    pl_hf m = {
-        .b = pl_builder_open("x", 0), .config = config, .file = "config.json", .failed_at = -1};
+    pl_hf m = {.b = pl_builder_open("x", 0),
+               .config = config,
+               .part = "",
+               .file = "config.json",
+               .failed_at = -1};
     CHECK_INT(pl_hf_int(&m, "a", 0), 7); /* the last counts */
     CHECK_INT(pl_hf_int(&m, "b", 5), 5); /* null is absent */
     CHECK_INT(pl_hf_int(&m, "zz|b|a", 5), 7);
     CHECK(pl_hf_float(&m, "c.d.e", 0) == 2.5);
     CHECK(pl_hf_float(&m, "a", 0) == 7);
     CHECK(!pl_hf_has(&m, "c.d.f"));
+    CHECK_STR(pl_hf_within(&m, "c.d."), "");
+    CHECK(pl_hf_float(&m, "zz|e", 0) == 2.5);
+    CHECK(!pl_hf_has(&m, "a") && !pl_hf_has(&m, "d"));
+    CHECK_STR(pl_hf_within(&m, ""), "c.d.");
     CHECK(!pl_hf_has(&m, "b"));
     CHECK(pl_hf_bool(&m, "g", false));
     CHECK_STR(pl_hf_string(&m, "h", ""), "w\xc3\xa9");

@@ -412,6 +412,7 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, pl_b
     if (!b) return pl_budget_fail(err, budget, d->file);
     pl_hf m = {.b = b,
                .config = d->config,
+               .part = "",
                .family = d->family,
                .guessed = d->guessed,
                .task = d->task,

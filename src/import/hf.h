@@ -32,6 +32,7 @@ typedef struct pl_hf_family pl_hf_family;
 typedef struct pl_hf {
     pl_builder *b;
     const pl_config *config;
+    const char *part; /* whose keys are asked for: "text_config.", one inside; "" the file's own */
     const pl_hf_family *family;
     bool guessed; /* the family is one that the keys look like: model_type is not known */
     pl_task task; /* never AUTO */
@@ -52,6 +53,10 @@ double pl_hf_float(pl_hf *m, const char *key, double otherwise);
 bool pl_hf_bool(pl_hf *m, const char *key, bool otherwise);
 const char *pl_hf_string(pl_hf *m, const char *key, const char *otherwise);
 bool pl_hf_has(pl_hf *m, const char *key);
+/* From now on keys are those of the configuration inside, "vision_config." (whole, with the dot; kept
+ * by pointer), or of the file itself, "". Returns what held before. So a builder that asks for
+ * "hidden_size" builds a tower or a language model inside another model, unchanged. */
+const char *pl_hf_within(pl_hf *m, const char *part);
 /* A failure that names the key, of alternatives the one in the file, and its byte: of values that
  * do not go together. message as printf. */
 void pl_hf_refuse(pl_hf *m, const char *key, const char *format, ...)

@@ -193,13 +193,15 @@ static bool index_entries(pl_config *c, pl_arena *arena) {
     return true;
 }
 
-static const entry *find_one(const pl_config *c, const char *key, size_t length) {
-    size_t low = 0, high = c->place_count;
+/* part: "text_config.", of the configuration inside, or "". */
+static const entry *find_one(const pl_config *c, const char *part, const char *key, size_t length) {
+    size_t low = 0, high = c->place_count, before = strlen(part);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const place *at = &c->places[middle];
-        int order = strncmp(at->key, key, length);
-        if (order == 0 && at->key[length]) order = 1;
+        int order = strncmp(at->key, part, before);
+        if (order == 0) order = strncmp(at->key + before, key, length);
+        if (order == 0 && at->key[before + length]) order = 1;
         if (order == 0) return &c->entries[at->entry];
         if (order < 0)
             low = middle + 1;
@@ -210,10 +212,10 @@ static const entry *find_one(const pl_config *c, const char *key, size_t length)
 }
 
 /* The first alternative that is there and not null, *null: one was there and null. */
-static const entry *find_here(const pl_config *c, const char *keys, bool *null) {
+static const entry *find_here(const pl_config *c, const char *part, const char *keys, bool *null) {
     for (const char *key = keys; *key;) {
         size_t length = strcspn(key, "|");
-        const entry *e = find_one(c, key, length);
+        const entry *e = find_one(c, part, key, length);
         if (e && e->value.kind != NOTHING) return e;
         if (e) *null = true;
         key += length + (key[length] == '|');
@@ -222,10 +224,18 @@ static const entry *find_here(const pl_config *c, const char *keys, bool *null) 
 }
 
 /* The file's, else its class's. */
-static const entry *find(const pl_config *c, const char *keys) {
+static const entry *find_in(const pl_config *c, const char *part, const char *keys) {
     bool null = false;
-    const entry *e = find_here(c, keys, &null);
-    return e || null || !c->usual ? e : find_here(c->usual, keys, &null);
+    const entry *e = find_here(c, part, keys, &null);
+    return e || null || !c->usual ? e : find_here(c->usual, part, keys, &null);
+}
+
+static const entry *find(const pl_config *c, const char *keys) {
+    return find_in(c, "", keys);
+}
+
+static const entry *of_model(const pl_hf *m, const char *keys) {
+    return find_in(m->config, m->part, keys);
 }
 
 pl_status pl_config_read(pl_config **out, pl_arena *arena, const char *bytes, size_t size,
@@ -308,7 +318,8 @@ static bool add_inner_defaults(pl_config *c, pl_config *usual, pl_arena *arena) 
         if (length <= end || strcmp(key + length - end, type) != 0) continue;
         char *prefix = pl_arena_string(arena, key, length - end + 1); /* with the dot */
         if (!prefix) return false;
-        const entry *own = find_one(c, key, length), *object = find_one(c, key, length - end);
+        const entry *own = find_one(c, "", key, length),
+                    *object = find_one(c, "", key, length - end);
         const char *inner =
             own && own->value.kind == STRING ? own->value.s : usual->entries[i].value.s;
         size_t start = usual->count;
@@ -338,8 +349,8 @@ static bool add_names(pl_config *c, const pl_config *usual, pl_arena *arena) {
         memcpy(alias + prefix, sign + 2, other + 1);
         memcpy(target, key, prefix);
         memcpy(target + prefix, name, own + 1);
-        const entry *e = find_one(c, alias, prefix + other);
-        if (e && !find_one(c, target, prefix + own) &&
+        const entry *e = find_one(c, "", alias, prefix + other);
+        if (e && !find_one(c, "", target, prefix + own) &&
             !add(c, arena, target, e->key, e->value, e->at))
             return false;
     }
@@ -360,7 +371,7 @@ bool pl_config_defaults(pl_config *c, pl_arena *arena, const char *model_type) {
 
 bool pl_config_given(const pl_config *c, const char *keys) {
     bool null = false;
-    return find_here(c, keys, &null) || null;
+    return find_here(c, "", keys, &null) || null;
 }
 
 bool pl_config_has(const pl_config *c, const char *key) {
@@ -418,17 +429,23 @@ int64_t pl_config_at(const pl_config *c, const char *key) {
 
 /* ---- what families ask ---- */
 
+const char *pl_hf_within(pl_hf *m, const char *part) {
+    const char *before = m->part;
+    m->part = part;
+    return before;
+}
+
 static void refuse(pl_hf *m, const char *key, int64_t at, const char *what) {
     if (!pl_build_failed(m->b)) m->failed_at = at;
     pl_build_fail(m->b, PL_INPUT, m->file, "%.*s: %s", (int)strcspn(key, "|"), key, what);
 }
 
 /* The alternative that a message is about: the one that counts, else one that is null. */
-static const entry *found(const pl_config *c, const char *keys) {
-    const entry *e = find(c, keys);
+static const entry *found(const pl_hf *m, const char *keys) {
+    const entry *e = of_model(m, keys);
     for (const char *key = keys; !e && *key;) {
         size_t length = strcspn(key, "|");
-        e = find_one(c, key, length);
+        e = find_one(m->config, m->part, key, length);
         key += length + (key[length] == '|');
     }
     return e;
@@ -440,7 +457,7 @@ void pl_hf_refuse(pl_hf *m, const char *key, const char *format, ...) {
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    const entry *e = found(m->config, key);
+    const entry *e = found(m, key);
     refuse(m, e ? e->said : key, e ? e->at : 0, text);
 }
 
@@ -456,18 +473,19 @@ static int64_t whole(pl_hf *m, const char *key, const item *value, int64_t at, i
 }
 
 int64_t pl_hf_int(pl_hf *m, const char *key, int64_t otherwise) {
-    const entry *e = find(m->config, key);
+    const entry *e = of_model(m, key);
     return e ? whole(m, e->said, &e->value, e->at, otherwise) : otherwise;
 }
 
 int64_t pl_hf_need(pl_hf *m, const char *key) {
-    const entry *e = find(m->config, key);
+    const entry *e = of_model(m, key);
     if (!e) {
-        const entry *null = found(m->config, key);
+        const entry *null = found(m, key);
         if (null)
             refuse(m, null->said, null->at, "the model needs this key, and it is null");
         else
-            refuse(m, key, 0, "the model needs this key, and the file has none");
+            refuse(m, pl_build_text(m->b, "%s%s", m->part, key), 0,
+                   "the model needs this key, and the file has none");
         return 1;
     }
     int64_t value = whole(m, e->said, &e->value, e->at, 1);
@@ -483,7 +501,7 @@ int64_t pl_hf_layers(pl_hf *m, const char *key) {
 }
 
 double pl_hf_float(pl_hf *m, const char *key, double otherwise) {
-    const entry *e = find(m->config, key);
+    const entry *e = of_model(m, key);
     if (!e) return otherwise;
     if ((e->value.kind == INTEGER || e->value.kind == REAL) && isfinite(e->value.f))
         return e->value.f;
@@ -492,7 +510,7 @@ double pl_hf_float(pl_hf *m, const char *key, double otherwise) {
 }
 
 bool pl_hf_bool(pl_hf *m, const char *key, bool otherwise) {
-    const entry *e = find(m->config, key);
+    const entry *e = of_model(m, key);
     if (!e) return otherwise;
     if (e->value.kind == BOOLEAN) return e->value.i != 0;
     refuse(m, e->said, e->at, "expected true or false");
@@ -500,7 +518,7 @@ bool pl_hf_bool(pl_hf *m, const char *key, bool otherwise) {
 }
 
 const char *pl_hf_string(pl_hf *m, const char *key, const char *otherwise) {
-    const entry *e = find(m->config, key);
+    const entry *e = of_model(m, key);
     if (!e) return otherwise;
     if (e->value.kind == STRING) return e->value.s;
     refuse(m, e->said, e->at, "expected a string");
@@ -508,16 +526,16 @@ const char *pl_hf_string(pl_hf *m, const char *key, const char *otherwise) {
 }
 
 bool pl_hf_has(pl_hf *m, const char *key) {
-    return find(m->config, key) != NULL;
+    return of_model(m, key) != NULL;
 }
 
 int64_t pl_hf_list(pl_hf *m, const char *key) {
-    const entry *e = find(m->config, key);
+    const entry *e = of_model(m, key);
     return e && e->value.kind == LIST ? e->value.i : 0;
 }
 
 static const item *element(pl_hf *m, const char *key, int64_t index, const entry **of) {
-    const entry *e = find(m->config, key);
+    const entry *e = of_model(m, key);
     *of = e;
     return e && e->value.kind == LIST && index >= 0 && index < e->value.i ? &e->value.items[index]
                                                                           : NULL;
@@ -540,7 +558,7 @@ const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const ch
 
 /* PreTrainedConfig: num_labels is how many id2label has, two where nothing is said. */
 int64_t pl_hf_labels(pl_hf *m) {
-    const entry *e = find(m->config, "id2label");
+    const entry *e = of_model(m, "id2label");
     int64_t count = e && e->value.kind == OBJECT ? e->value.i : pl_hf_int(m, "num_labels", 2);
     if (count >= 1) return count;
     pl_hf_refuse(m, e ? "id2label" : "num_labels", "expected at least one label");
@@ -548,7 +566,7 @@ int64_t pl_hf_labels(pl_hf *m) {
 }
 
 int64_t pl_hf_pad(pl_hf *m) {
-    const entry *e = find(m->config, "pad_token_id");
+    const entry *e = of_model(m, "pad_token_id");
     if (!e) return -1;
     if (e->value.kind == INTEGER && e->value.i < 0)
         return 0; /* counts from the end; any row will do */

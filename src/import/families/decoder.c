@@ -22,7 +22,7 @@ static bool has_bias(pl_hf *m, const char *key) {
 }
 
 void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
-    *d = (pl_decoding){.m = m, .plan = plan};
+    *d = (pl_decoding){.m = m, .plan = plan, .position_ids = PL_NONE};
     d->width = pl_hf_need(m, "hidden_size");
     d->layers = pl_hf_layers(m, "num_hidden_layers");
     d->heads = pl_hf_need(m, "num_attention_heads");

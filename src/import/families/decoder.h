@@ -83,6 +83,9 @@ typedef struct pl_decoding {
     /* tensors shared by the layers; [0] of full attention, [1] of sliding */
     int32_t mask[2], cos[2], sin[2];
     int32_t embeds; /* [B,S,width]: its type is the masks' */
+    /* inside another model, which may make these for it */
+    bool masked;          /* mask[] is made */
+    int32_t position_ids; /* PL_NONE: 0, 1, .. */
     /* experts */
     int64_t experts, chosen, expert_inner, shared_inner; /* shared_inner 0: no shared expert */
     uint64_t dense[PL_HF_MAX_LAYERS / 64 + 1];           /* a bit per layer: mlp_only_layers */
@@ -97,6 +100,21 @@ int32_t pl_decoder_norm(pl_decoding *d, const char *name, int32_t x);
 /* Masks that eager mode makes: PL_NONE where the kernel needs none. */
 int32_t pl_decoder_mask(pl_decoding *d, bool sliding);
 int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x);
+
+/* llama.c: the language model of a family inside another model, whose keys are asked for within
+ * "text_config." (pl_hf_within).
+ *
+ *     const pl_decoder *plan = pl_decoder_plan("llama"); ...
+ *     pl_decoder_read(&d, m, plan);
+ *     x = pl_decoder_embed(&d, "language_model.embed_tokens", ids, &weight);
+ *     x = pl_decoder_model(&d, "language_model", x); */
+const pl_decoder *pl_decoder_plan(const char *model_type); /* NULL: not of Llama's plan */
+/* [B,S] to [B,S,width]; name: the module's; *weight: for a head that is tied to it. */
+int32_t pl_decoder_embed(pl_decoding *d, const char *name, int32_t ids, int32_t *weight);
+/* Masks, positions, layers and the last norm; the caller's module has been told of its children. */
+int32_t pl_decoder_model(pl_decoding *d, const char *name, int32_t embeds);
+/* lm_head and what the family does to its logits; tied to weight or with one of its own. */
+int32_t pl_decoder_head(pl_decoding *d, int32_t x, bool tied, int32_t weight);
 
 /* experts.c */
 void pl_decoder_read_experts(pl_decoding *d);

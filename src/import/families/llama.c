@@ -6,18 +6,18 @@
  *
  * Left out: output_router_logits' extra loss (small), Gemma 3's images. */
 #include <math.h>
+#include <string.h>
 
 #include "import/families/decoder.h"
 
 /* ---- the model ---- */
 
-/* [B,S] to [B,S,width]; *weight: for a head that is tied to it. */
-static int32_t embed(pl_decoding *d, int32_t ids, int32_t *weight) {
+int32_t pl_decoder_embed(pl_decoding *d, const char *name, int32_t ids, int32_t *weight) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
     bool scaled = d->plan->scaled_embedding;
     int64_t rows = pl_hf_need(m, "vocab_size");
-    pl_module_enter(b, "embed_tokens",
+    pl_module_enter(b, name,
                     scaled ? pl_decoder_type(d, "TextScaledWordEmbedding")
                            : "torch.nn.modules.sparse.Embedding");
     *weight = pl_build_parameter(b, "weight", PL_SIZES(rows, d->width));
@@ -52,42 +52,57 @@ static void rotary(pl_decoding *d, int32_t position_ids) {
     }
 }
 
-static int32_t body(pl_decoding *d, const char *name, int32_t ids, int32_t *weight) {
+static void begin(pl_decoding *d, const char *name) {
+    pl_module_enter(d->m->b, name,
+                    pl_decoder_type(d, d->plan->two_rotaries ? "TextModel" : "Model"));
+    pl_module_children(d->m->b, "embed_tokens layers norm rotary_emb");
+}
+
+/* What follows the embedding, inside the model's module. */
+static int32_t run(pl_decoding *d, int32_t x) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
-    pl_module_enter(b, name, pl_decoder_type(d, d->plan->two_rotaries ? "TextModel" : "Model"));
-    pl_module_children(b, "embed_tokens layers norm rotary_emb");
-    pl_line(b, "inputs_embeds = self.embed_tokens(input_ids)");
-    int32_t x = d->embeds = embed(d, ids, weight);
-    pl_line(b, "1: position_ids = torch.arange(");
-    int32_t position_ids = pl_aten_arange(b, m->seq);
-    position_ids = pl_aten_scalar(b, "aten.add.Tensor", position_ids, 0);
-    pl_line(b, "2: position_ids = position_ids.unsqueeze(0)");
-    position_ids = pl_aten_unsqueeze(b, position_ids, 0);
+    d->embeds = x;
+    int32_t position_ids = d->position_ids;
+    if (position_ids == PL_NONE) {
+        pl_line(b, "1: position_ids = torch.arange(");
+        position_ids = pl_aten_arange(b, m->seq);
+        position_ids = pl_aten_scalar(b, "aten.add.Tensor", position_ids, 0);
+        pl_line(b, "2: position_ids = position_ids.unsqueeze(0)");
+        position_ids = pl_aten_unsqueeze(b, position_ids, 0);
+    }
     bool full = false, sliding = false;
     for (int64_t i = 0; i < d->layers; i++) *(pl_decoder_slides(d, i) ? &sliding : &full) = true;
-    if (full) d->mask[0] = pl_decoder_mask(d, false);
-    if (sliding) d->mask[1] = pl_decoder_mask(d, true);
+    if (full && !d->masked) d->mask[0] = pl_decoder_mask(d, false);
+    if (sliding && !d->masked) d->mask[1] = pl_decoder_mask(d, true);
     pl_line(b, "");
     rotary(d, position_ids);
     for (int64_t i = 0; i < d->layers && !pl_build_failed(b); i++) x = pl_decoder_layer(d, i, x);
-    x = pl_decoder_norm(d, "norm", x);
-    pl_module_leave(b);
+    return pl_decoder_norm(d, "norm", x);
+}
+
+static int32_t body(pl_decoding *d, const char *name, int32_t ids, int32_t *weight) {
+    begin(d, name);
+    pl_line(d->m->b, "inputs_embeds = self.embed_tokens(input_ids)");
+    int32_t x = run(d, pl_decoder_embed(d, "embed_tokens", ids, weight));
+    pl_module_leave(d->m->b);
+    return x;
+}
+
+int32_t pl_decoder_model(pl_decoding *d, const char *name, int32_t embeds) {
+    begin(d, name);
+    int32_t x = run(d, embeds);
+    pl_module_leave(d->m->b);
     return x;
 }
 
 /* ---- heads ---- */
 
-static void causal(pl_decoding *d, int32_t ids) {
+int32_t pl_decoder_head(pl_decoding *d, int32_t x, bool tied, int32_t weight) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
-    int32_t weight = PL_NONE;
-    pl_module_enter(b, "", pl_decoder_type(d, "ForCausalLM"));
-    pl_module_children(b, "model lm_head");
-    int32_t x = body(d, "model", ids, &weight);
     pl_line(b, "1: logits = self.lm_head(hidden_states)");
     int64_t vocab = pl_hf_need(m, "vocab_size");
-    bool tied = pl_hf_bool(m, "tie_word_embeddings", d->plan->tied);
     int32_t logits = tied ? pl_hf_tied_linear(m, "lm_head", x, weight, vocab, false)
                           : pl_hf_linear(m, "lm_head", x, vocab, false);
     double cap = d->plan->caps ? pl_hf_float(m, "final_logit_softcapping", 0) : 0;
@@ -104,7 +119,18 @@ static void causal(pl_decoding *d, int32_t ids) {
         logits = pl_aten_scalar(b, d->plan->multipliers ? "aten.div.Tensor" : "aten.mul.Tensor",
                                 logits, pl_hf_float(m, "logits_scaling|logit_scale", 1));
     }
-    pl_hf_causal_loss(m, logits);
+    return logits;
+}
+
+static void causal(pl_decoding *d, int32_t ids) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    int32_t weight = PL_NONE;
+    pl_module_enter(b, "", pl_decoder_type(d, "ForCausalLM"));
+    pl_module_children(b, "model lm_head");
+    int32_t x = body(d, "model", ids, &weight);
+    bool tied = pl_hf_bool(m, "tie_word_embeddings", d->plan->tied);
+    pl_hf_causal_loss(m, pl_decoder_head(d, x, tied, weight));
     pl_module_leave(b);
 }
 
@@ -241,3 +267,9 @@ const pl_hf_family pl_hf_llama[] = {
           .one_dropout = true)},
     {0},
 };
+
+const pl_decoder *pl_decoder_plan(const char *model_type) {
+    for (const pl_hf_family *f = pl_hf_llama; model_type && f->model_type; f++)
+        if (strcmp(f->model_type, model_type) == 0) return f->plan;
+    return NULL;
+}
