@@ -19,6 +19,7 @@ enum { USUAL_SEQ = 1024 };
 static const pl_hf_family *const families[] = {
     // clang-format off
     pl_hf_llama,
+    pl_hf_mixtures,
     pl_hf_gpt,
     pl_hf_bert,
     pl_hf_vision,

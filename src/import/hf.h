@@ -95,8 +95,8 @@ struct pl_hf_family {
 };
 
 /* Each file in families/ exports rows, ended by one without model_type; hf.c lists the files. */
-extern const pl_hf_family pl_hf_llama[], pl_hf_gpt[], pl_hf_bert[], pl_hf_vision[], pl_hf_t5[],
-    pl_hf_bart[], pl_hf_deberta[], pl_hf_mamba[];
+extern const pl_hf_family pl_hf_llama[], pl_hf_mixtures[], pl_hf_gpt[], pl_hf_bert[],
+    pl_hf_vision[], pl_hf_t5[], pl_hf_bart[], pl_hf_deberta[], pl_hf_mamba[];
 
 /* ---- hf_layers.c: layers with their modules and parameters, as torch.nn has them ---- */
 

@@ -606,14 +606,15 @@ static void note_groups(pl_eager *e, pl_pass pass, const pl_value *tokens,
     if (!whole && !turned) pl_work_waits(e);
 }
 
-/* Saved: the weights where the tokens want a gradient, then the tokens where the weights do. */
+/* Saved: the weights and the groups' ends where the tokens want a gradient, then the tokens (and the
+ * ends, once) where the weights do. */
 static void grouped_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     bool on = e->calls.on;
     e->calls.on = false;
     pl_rule_backward(e, fn, grads, out);
     e->calls.on = on;
     if (!on) return;
-    int first = fn->edges[0].wanted;
+    int first = fn->edges[0].wanted ? 2 : 0;
     const pl_value *weights = first && fn->saved_count > 0 ? fn->saved[0] : NULL,
                    *tokens =
                        fn->edges[1].wanted && fn->saved_count > first ? fn->saved[first] : NULL;

@@ -7,6 +7,8 @@
  * Left out: caches of keys and values (training has none), packed sequences, tensor parallelism. */
 #include "import/families/decoder.h"
 
+#include "import/families/latent.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -71,6 +73,7 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
     d->layer_type = pl_decoder_type(d, "DecoderLayer");
     d->norm_type = pl_decoder_type(
         d, plan->norm == PL_NORM_BARE || plan->norm == PL_NORM_MEAN ? "LayerNorm" : "RMSNorm");
+    if (plan->latent) pl_latent_read(d);
     if (plan->mlp == PL_MLP_EXPERTS) pl_decoder_read_experts(d);
     for (int i = 0; i < 2; i++) d->mask[i] = d->cos[i] = d->sin[i] = PL_NONE;
 }
@@ -364,9 +367,14 @@ static int32_t attention(pl_decoding *d, int64_t layer, int32_t x) {
     pl_module_enter(b, "self_attn", d->attention_type);
     pl_module_children(b, d->plan->fused_qkv ? "o_proj qkv_proj"
                                              : "q_proj k_proj v_proj o_proj q_norm k_norm");
-    project(d, x, &q, &k, &v);
-    if (!d->plan->some_without_rotary || pl_hf_list_int(m, "no_rope_layers", layer, 1) != 0)
-        apply_rotary(d, &q, &k, v, sliding);
+    if (d->plan->latent)
+        pl_latent_project(d, x, &q, &k, &v);
+    else
+        project(d, x, &q, &k, &v);
+    bool turned = !d->plan->latent; /* latent attention has turned them already */
+    if (d->plan->some_without_rotary && pl_hf_list_int(m, "no_rope_layers", layer, 1) == 0)
+        turned = false;
+    if (turned) apply_rotary(d, &q, &k, v, sliding);
     int32_t y = attend(d, q, k, v, sliding);
     pl_line(b, "2: attn_output = attn_output.reshape(*input_shape, -1).contiguous()");
     y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, -1));
@@ -382,12 +390,12 @@ static int32_t attention(pl_decoding *d, int64_t layer, int32_t x) {
 
 /* ---- feed-forward ---- */
 
-static int32_t mlp_gated(pl_decoding *d, int32_t x) {
+int32_t pl_decoder_gated(pl_decoding *d, int32_t x, int64_t inner) {
     pl_hf *m = d->m;
     pl_line(m->b, "down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))");
-    int32_t gate = pl_hf_linear(m, "gate_proj", x, d->inner, d->mlp_bias);
+    int32_t gate = pl_hf_linear(m, "gate_proj", x, inner, d->mlp_bias);
     gate = pl_hf_activation(m, "act_fn", d->act, gate);
-    int32_t up = pl_hf_linear(m, "up_proj", x, d->inner, d->mlp_bias);
+    int32_t up = pl_hf_linear(m, "up_proj", x, inner, d->mlp_bias);
     return pl_hf_linear(m, "down_proj", pl_aten_mul(m->b, gate, up), d->width, d->mlp_bias);
 }
 
@@ -424,7 +432,7 @@ static int32_t feed_forward(pl_decoding *d, int64_t layer, int32_t x) {
     pl_module_enter(b, "mlp", d->mlp_type);
     int32_t y = d->plan->mlp == PL_MLP_FUSED   ? mlp_fused(d, x)
                 : d->plan->mlp == PL_MLP_PLAIN ? mlp_plain(d, x)
-                                               : mlp_gated(d, x);
+                                               : pl_decoder_gated(d, x, d->inner);
     pl_module_leave(b);
     return y;
 }

@@ -43,6 +43,9 @@ typedef enum pl_window {
     PL_WINDOW_PATTERN,   /* all but each sixth: Gemma 3 */
 } pl_window;
 
+typedef struct pl_mixture pl_mixture; /* experts.h */
+typedef struct pl_latent pl_latent;   /* latent.h */
+
 /* What a family has; keys name what its config says, NULL: it does not. */
 typedef struct pl_decoder {
     const char *package, *prefix; /* transformers.models.PACKAGE.modeling_PACKAGE.PREFIXAttention */
@@ -52,8 +55,9 @@ typedef struct pl_decoder {
     pl_mlp_kind mlp;
     pl_qk_norm qk;
     pl_window window;
-    bool own_expert_size; /* moe_intermediate_size: Qwen */
-    bool tied;            /* tie_word_embeddings, where the file does not say */
+    const pl_mixture *mixture; /* of PL_MLP_EXPERTS */
+    const pl_latent *latent;   /* multi-head latent attention; NULL: attention as Llama's */
+    bool tied;                 /* tie_word_embeddings, where the file does not say */
     bool fused_qkv;
     const char *qkv_bias, *out_bias, *mlp_bias; /* keys; "" : always; NULL: never */
     bool scaled_embedding;                      /* times sqrt(hidden_size), a buffer */
@@ -69,6 +73,12 @@ typedef struct pl_decoder {
     bool mlp_dropouts;   /* nn.functional.dropout behind both blocks: StarCoder 2 */
     bool one_dropout;    /* a module behind the feed-forward block alone: StableLM */
 } pl_decoder;
+
+/* Of latent attention: ranks of the narrow projections (0: queries have none), and of a head the
+ * parts without positions and with them, and its values. */
+typedef struct pl_latent_sizes {
+    int64_t q_rank, kv_rank, plain, turned, value;
+} pl_latent_sizes;
 
 /* Sizes and module types, read once per build. */
 typedef struct pl_decoding {
@@ -86,9 +96,11 @@ typedef struct pl_decoding {
     /* inside another model, which may make these for it */
     bool masked;          /* mask[] is made */
     int32_t position_ids; /* PL_NONE: 0, 1, .. */
+    pl_latent_sizes latent;
     /* experts */
     int64_t experts, chosen, expert_inner, shared_inner; /* shared_inner 0: no shared expert */
-    uint64_t dense[PL_HF_MAX_LAYERS / 64 + 1];           /* a bit per layer: mlp_only_layers */
+    int32_t router_bias;                                 /* the block's own, for its router */
+    uint64_t sparse[PL_HF_MAX_LAYERS / 64 + 1];          /* a bit per layer that has experts */
 } pl_decoding;
 
 /* "transformers.models.llama.modeling_llama.Llama" and what follows. */
@@ -115,6 +127,23 @@ int32_t pl_decoder_embed(pl_decoding *d, const char *name, int32_t ids, int32_t 
 int32_t pl_decoder_model(pl_decoding *d, const char *name, int32_t embeds);
 /* lm_head and what the family does to its logits; tied to weight or with one of its own. */
 int32_t pl_decoder_head(pl_decoding *d, int32_t x, bool tied, int32_t weight);
+
+/* Inside a module: down(act(gate(x)) * up(x)), of this size. */
+int32_t pl_decoder_gated(pl_decoding *d, int32_t x, int64_t inner);
+/* A family's build: its row's plan. */
+void pl_decoder_build(pl_hf *m);
+
+/* Rows of families that are built by it: PL_DECODER_ROW("llama", PL_DECODER_HEADS),
+ * PL_DECODER_PLAN(.package = ..). */
+#define PL_DECODER_CAUSAL (1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE)
+#define PL_DECODER_HEADS  (PL_DECODER_CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_TOKENS)
+#define PL_DECODER_ROW(type, which)                                                                \
+    .model_type = type, .tasks = which, .usual = PL_TASK_CAUSAL, .build = pl_decoder_build,        \
+    .version = "5.22"
+#define PL_DECODER_PLAN(...)                                                                       \
+    .plan = &(const pl_decoder) {                                                                  \
+        __VA_ARGS__                                                                                \
+    }
 
 /* experts.c */
 void pl_decoder_read_experts(pl_decoding *d);

@@ -1,62 +1,43 @@
-/* experts: the feed-forward layer of Mixtral and Qwen's mixtures: a router, stacked experts, in
- * Qwen 2 a shared one beside them.
+/* experts: the feed-forward layers of mixtures of experts: a router, stacked experts, in many a shared
+ * one beside them. experts.h has what families' differ in, routers.c their routers.
  *
  * Rules: transformers 5.22, integrations/moe.py: tokens are sorted by expert and all experts run in
  * one grouped matrix product (grouped_mm, the default where the card is of compute capability 8 or
  * later). Its sizes do not depend on where tokens go, so even routing is no loss here.
  *
  * Left out: the loop over experts (experts_implementation "eager"), jitter of the router. */
-#include "import/families/decoder.h"
+#include "import/families/experts.h"
 
-typedef struct routing {
-    int32_t scores, chosen; /* [tokens, k] */
-} routing;
+#include <string.h>
 
-/* x [tokens, width] */
-static routing route(pl_decoding *d, int32_t x) {
+/* Weights of the experts, [experts, out, in] or turned; *shift: [experts, out] of their biases. */
+static int32_t weights_of(pl_decoding *d, const char *name, int64_t in, int64_t out,
+                          int32_t *shift) {
     pl_builder *b = d->m->b;
-    bool mixtral = !d->plan->qkv_bias && !d->plan->qk; /* normalises always, stays float32 */
-    bool normed = mixtral || pl_hf_bool(d->m, "norm_topk_prob", false);
-    int64_t tokens = pl_built_size(b, x, 0);
-    pl_module_enter(b, "gate", pl_decoder_type(d, "TopKRouter"));
-    int32_t weight = pl_build_parameter(b, "weight", PL_SIZES(d->experts, d->width));
-    pl_line(b, "hidden_states = hidden_states.reshape(-1, self.hidden_dim)");
-    x = pl_aten_reshape(b, x, PL_SIZES(-1, d->width));
-    pl_line(b, "router_logits = F.linear(hidden_states, self.weight)");
-    int32_t logits = pl_aten_linear(b, x, weight, PL_NONE);
-    pl_line(b, "router_probs = softmax(router_logits.float())");
-    int32_t probs = mixtral ? pl_aten_softmax(b, pl_aten_to(b, logits, PL_DT_F32), -1, 0)
-                            : pl_aten_softmax(b, logits, -1, PL_DT_F32);
-    pl_line(b, "1: router_top_value, router_indices = torch.topk(");
-    pl_call(b, "aten.topk.default");
-    pl_call_tensor(b, "self", probs);
-    pl_call_int(b, "k", d->chosen);
-    int32_t scores = pl_call_result(b, PL_DT_F32, PL_SIZES(tokens, d->chosen));
-    int32_t chosen = pl_call_result(b, PL_DT_I64, PL_SIZES(tokens, d->chosen));
-    if (normed) {
-        pl_line(b, "");
-        int32_t sum = pl_aten_reduce(b, "aten.sum.dim_IntList", scores, -1, true);
-        scores = pl_aten_binary(b, "aten.div_.Tensor", scores, sum);
-    }
-    if (!mixtral) {
-        pl_line(b, "2: router_top_value = router_top_value.to(router_logits.dtype)");
-        scores = pl_aten_type_as(b, scores, logits);
-    }
-    pl_module_leave(b);
-    return (routing){scores, chosen};
+    const pl_experts_plan *plan = &d->plan->mixture->plan;
+    int32_t weight = pl_build_parameter(b, name, 3,
+                                        plan->turned ? (const int64_t[]){d->experts, in, out}
+                                                     : (const int64_t[]){d->experts, out, in});
+    *shift = PL_NONE;
+    if (plan->biased)
+        *shift =
+            pl_build_parameter(b, pl_build_text(b, "%s_bias", name), PL_SIZES(d->experts, out));
+    return weight;
 }
 
-/* [S, in] by the experts' [experts, out, in] */
-static int32_t grouped(pl_builder *b, int32_t x, int32_t weight, int32_t offsets) {
-    int64_t rows = pl_built_size(b, x, 0), out = pl_built_size(b, weight, 1);
+/* [S, in] by the experts' weights; shift [S, out] of each row's expert, added in place */
+static int32_t grouped(pl_builder *b, int32_t x, int32_t weight, bool turned, int32_t offsets,
+                       int32_t shift) {
+    int64_t rows = pl_built_size(b, x, 0), out = pl_built_size(b, weight, turned ? 2 : 1);
     pl_dtype type = pl_built(b, weight)->dtype;
-    int32_t turned = pl_aten_transpose(b, weight, -2, -1);
+    int32_t by = turned ? weight : pl_aten_transpose(b, weight, -2, -1);
     x = pl_aten_type_as(b, x, weight);
     pl_call(b, "transformers.grouped_mm_fallback.default");
     pl_call_tensor(b, "input", x);
-    pl_call_tensor(b, "weight", turned);
+    pl_call_tensor(b, "weight", by);
     pl_call_tensor(b, "offs", offsets);
-    return pl_call_result(b, type, PL_SIZES(rows, out));
+    int32_t y = pl_call_result(b, type, PL_SIZES(rows, out));
+    return shift == PL_NONE ? y : pl_aten_binary(b, "aten.add_.Tensor", y, shift);
 }
 
 /* Sorted experts' ids and where each came from: the line's values and indices. */
@@ -103,17 +84,70 @@ static int32_t back_in_order(pl_builder *b, int32_t x, int32_t from) {
     return pl_aten_index(b, x, 1, &inverse);
 }
 
+static int32_t clamp(pl_builder *b, int32_t x, double low, double high) {
+    pl_call(b, "aten.clamp.default");
+    pl_call_tensor(b, "self", x);
+    if (low < high) pl_call_float(b, "min", low);
+    pl_call_float(b, "max", high);
+    return pl_call_result_like(b, x);
+}
+
+/* Every second of the last dimension, from `from` on. */
+static int32_t every_second(pl_builder *b, int32_t x, int64_t from) {
+    pl_dtype type = pl_built(b, x)->dtype;
+    int64_t rows = pl_built_size(b, x, 0), half = pl_built_size(b, x, 1) / 2;
+    pl_call(b, "aten.slice.Tensor");
+    pl_call_tensor(b, "self", x);
+    pl_call_int(b, "dim", 1);
+    pl_call_int(b, "start", from);
+    pl_call_int(b, "end", INT64_MAX);
+    pl_call_int(b, "step", 2);
+    return pl_call_result(b, type, PL_SIZES(rows, half));
+}
+
+/* (up + 1) * gate * sigmoid(alpha gate), both between limits; a method, whose names die with it. */
+static int32_t gate_clamped(pl_decoding *d, int32_t x) {
+    pl_builder *b = d->m->b;
+    double limit = pl_hf_float(d->m, "swiglu_limit", 7);
+    int32_t parts[2];
+    if (d->plan->mixture->plan.turned)
+        parts[0] = every_second(b, x, 0), parts[1] = every_second(b, x, 1);
+    else
+        pl_aten_chunk(b, x, 2, -1, parts);
+    int32_t gate = clamp(b, parts[0], limit, limit), up = clamp(b, parts[1], -limit, limit);
+    int32_t share =
+        pl_aten_scalar(b, "aten.mul.Tensor", gate, pl_hf_float(d->m, "swiglu_alpha", 1.702));
+    share = pl_aten_mul(b, gate, pl_aten_unary(b, "aten.sigmoid.default", share));
+    return pl_aten_mul(b, pl_aten_scalar(b, "aten.add.Tensor", up, 1), share);
+}
+
+static int32_t gate_limited(pl_decoding *d, int32_t x) {
+    pl_builder *b = d->m->b;
+    double limit = pl_hf_float(d->m, "swiglu_limit", 7);
+    int32_t parts[2];
+    pl_aten_chunk(b, x, 2, -1, parts);
+    int32_t gate = clamp(b, parts[0], limit, limit), up = clamp(b, parts[1], -limit, limit);
+    return pl_aten_mul(b, pl_aten_unary(b, "aten.silu.default", gate), up);
+}
+
+static int32_t gate(pl_decoding *d, int32_t x) {
+    int32_t parts[2];
+    pl_line(d->m->b, "2: proj_out = self._apply_gate(proj_out)");
+    if (d->plan->mixture->plan.clamped) return gate_clamped(d, x);
+    if (d->plan->mixture->plan.limited) return gate_limited(d, x);
+    pl_aten_chunk(d->m->b, x, 2, -1, parts);
+    return pl_aten_mul(d->m->b, pl_hf_activation(d->m, "act_fn", d->act, parts[0]), parts[1]);
+}
+
 /* x [tokens, width] to the same */
-static int32_t run_experts(pl_decoding *d, int32_t x, routing r) {
-    pl_hf *m = d->m;
-    pl_builder *b = m->b;
+static int32_t run_experts(pl_decoding *d, int32_t x, pl_routing r) {
+    pl_builder *b = d->m->b;
+    bool turned = d->plan->mixture->plan.turned;
     int64_t tokens = pl_built_size(b, x, 0);
     pl_module_enter(b, "experts", d->experts_type);
-    int32_t gate_up =
-        pl_build_parameter(b, "gate_up_proj", PL_SIZES(d->experts, 2 * d->expert_inner, d->width));
-    int32_t down =
-        pl_build_parameter(b, "down_proj", PL_SIZES(d->experts, d->width, d->expert_inner));
-    int32_t from, parts[2];
+    int32_t from, shift[2];
+    int32_t gate_up = weights_of(d, "gate_up_proj", d->width, 2 * d->expert_inner, &shift[0]);
+    int32_t down = weights_of(d, "down_proj", d->expert_inner, d->width, &shift[1]);
     pl_line(b, "sample_weights = top_k_weights.reshape(-1)");
     int32_t weights = pl_aten_reshape(b, r.scores, PL_SIZES(-1));
     pl_line(b, "expert_ids = top_k_index.reshape(-1)");
@@ -126,13 +160,14 @@ static int32_t run_experts(pl_decoding *d, int32_t x, routing r) {
     pl_line(b, "sample_weights_g = sample_weights[perm]");
     weights = pl_aten_index(b, weights, 1, &from);
     int32_t offsets = offsets_of(d, sorted);
+    pl_line(b, "1: selected_biases = self.gate_up_proj_bias[expert_ids_g]");
+    if (shift[0] != PL_NONE) shift[0] = pl_aten_index(b, shift[0], 1, &sorted);
     pl_line(b, "1: proj_out = _grouped_linear(");
-    y = grouped(b, y, gate_up, offsets);
-    pl_line(b, "2: proj_out = self._apply_gate(proj_out)");
-    pl_aten_chunk(b, y, 2, -1, parts);
-    y = pl_aten_mul(b, pl_hf_activation(m, "act_fn", d->act, parts[0]), parts[1]);
+    y = gate(d, grouped(b, y, gate_up, turned, offsets, shift[0]));
+    pl_line(b, "2: selected_biases = self.down_proj_bias[expert_ids_g]");
+    if (shift[1] != PL_NONE) shift[1] = pl_aten_index(b, shift[1], 1, &sorted);
     pl_line(b, "3: proj_out = _grouped_linear(");
-    y = grouped(b, y, down, offsets);
+    y = grouped(b, y, down, turned, offsets, shift[1]);
     pl_line(b, "1: weighted_out = proj_out * sample_weights_g.unsqueeze(-1)");
     y = pl_aten_mul(b, y, pl_aten_unsqueeze(b, weights, -1));
     y = back_in_order(b, y, from);
@@ -145,69 +180,140 @@ static int32_t run_experts(pl_decoding *d, int32_t x, routing r) {
     return y;
 }
 
-static int32_t shared_expert(pl_decoding *d, int32_t x) {
-    pl_hf *m = d->m;
-    pl_module_enter(m->b, "shared_expert", d->mlp_type);
-    pl_line(m->b, "down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))");
-    int32_t gate = pl_hf_linear(m, "gate_proj", x, d->shared_inner, false);
-    gate = pl_hf_activation(m, "act_fn", d->act, gate);
-    int32_t up = pl_hf_linear(m, "up_proj", x, d->shared_inner, false);
-    int32_t y = pl_hf_linear(m, "down_proj", pl_aten_mul(m->b, gate, up), d->width, false);
-    pl_module_leave(m->b);
+/* ---- the block ---- */
+
+static int32_t run_beside(pl_decoding *d, int32_t x) {
+    const char *name = d->plan->mixture->beside_name;
+    pl_module_enter(d->m->b, name ? name : "shared_expert", d->mlp_type);
+    int32_t y = pl_decoder_gated(d, x, d->shared_inner);
+    pl_module_leave(d->m->b);
     return y;
 }
 
 int32_t pl_decoder_experts(pl_decoding *d, int32_t x) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
-    int32_t shared = PL_NONE;
-    pl_module_enter(b, "mlp", pl_decoder_type(d, "SparseMoeBlock"));
-    pl_module_children(b, d->plan->qk ? "experts gate"
-                                      : "gate experts shared_expert shared_expert_gate");
+    const pl_mixture *mix = d->plan->mixture;
+    pl_beside how = d->shared_inner < 1 ? PL_BESIDE_NONE
+                    : m->guessed        ? PL_BESIDE_GATED
+                                        : mix->beside;
+    int32_t beside = PL_NONE;
+    pl_module_enter(b, mix->name ? mix->name : "mlp", pl_decoder_type(d, mix->type));
+    pl_module_children(b, mix->children);
+    if (mix->router.bias == PL_BIAS_BLOCK)
+        d->router_bias =
+            pl_build_buffer(b, "e_score_correction_bias", PL_DT_F32, true, PL_SIZES(d->experts));
+    if (mix->router.bias == PL_BIAS_BLOCK_FROZEN) {
+        d->router_bias = pl_build_parameter(b, "expert_bias", PL_SIZES(d->experts));
+        pl_build_freeze(b, d->router_bias);
+    }
+    pl_line(b, "shared_output = self.shared_experts(hidden_states)");
+    if (how == PL_BESIDE_WHOLE) beside = run_beside(d, x);
     pl_line(b, "1: hidden_states = hidden_states.view(-1, hidden_dim)");
     int32_t y = pl_aten_view(b, x, PL_SIZES(-1, d->width)), flat = y;
-    if (d->shared_inner > 0) shared = shared_expert(d, flat);
-    routing r = route(d, flat);
-    y = run_experts(d, flat, r);
-    if (d->shared_inner > 0) {
-        pl_line(b, "2: shared_expert_output = F.sigmoid(self.shared_expert_gate(x)) * shared");
-        int32_t gate = pl_hf_linear(m, "shared_expert_gate", flat, 1, false);
-        shared = pl_aten_mul(b, pl_aten_unary(b, "aten.sigmoid.default", gate), shared);
-        pl_line(b, "1: expert_output = expert_output + shared_expert_output");
-        y = pl_aten_add(b, y, shared);
+    pl_line(b, "shared_output = self.shared_experts(hidden_states)");
+    if (how == PL_BESIDE_GATED || how == PL_BESIDE_BEFORE) beside = run_beside(d, flat);
+    y = run_experts(d, flat, pl_decoder_route(d, flat));
+    if (mix->scale) {
+        pl_line(b, "2: hidden_states = hidden_states * self.routed_scaling_factor");
+        y = pl_aten_scalar(b, "aten.mul.Tensor", y, pl_hf_float(m, mix->scale, 1));
     }
-    pl_line(b, "2: hidden_states = hidden_states.reshape(batch_size, sequence_length, hidden_dim)");
-    y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, d->width));
+    if (how == PL_BESIDE_GATED) {
+        pl_line(b, "2: shared_expert_output = F.sigmoid(self.shared_expert_gate(x)) * shared");
+        int32_t share = pl_hf_linear(m, "shared_expert_gate", flat, 1, false);
+        beside = pl_aten_mul(b, pl_aten_unary(b, "aten.sigmoid.default", share), beside);
+    }
+    bool whole = how == PL_BESIDE_WHOLE || how == PL_BESIDE_AFTER;
+    pl_line(b, "3: hidden_states = hidden_states.reshape(batch_size, sequence_length, hidden_dim)");
+    if (whole) y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, d->width));
+    pl_line(b, "4: hidden_states = hidden_states + self.shared_experts(residuals)");
+    if (how == PL_BESIDE_AFTER) beside = run_beside(d, x);
+    if (beside != PL_NONE) y = pl_aten_add(b, y, beside);
+    pl_line(b, "5: hidden_states = hidden_states.reshape(batch_size, sequence_length, hidden_dim)");
+    if (!whole) y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, d->width));
     pl_module_leave(b);
     return y;
 }
 
+/* ---- what the config says ---- */
+
+static void set(uint64_t *bits, int64_t layer) {
+    if (layer >= 0 && layer < PL_HF_MAX_LAYERS) bits[layer / 64] |= 1ull << layer % 64;
+}
+
+/* The first layer with experts, as the family's key says. */
+static int64_t first_sparse(pl_decoding *d) {
+    const pl_mixture *mix = d->plan->mixture;
+    return pl_hf_int(d->m, mix->first ? mix->first : "first_k_dense_replace", mix->usual_first);
+}
+
+static bool is_sparse(pl_decoding *d, int64_t layer) {
+    pl_hf *m = d->m;
+    int64_t step, end;
+    switch (d->plan->mixture->sparse) {
+    case PL_SPARSE_STEP:
+        step = pl_hf_int(m, "decoder_sparse_step", 1);
+        return step < 1 || (layer + 1) % step == 0;
+    case PL_SPARSE_FIRST: return layer >= first_sparse(d);
+    case PL_SPARSE_TYPES:
+        if (layer < pl_hf_list(m, "mlp_layer_types"))
+            return strcmp(pl_hf_list_string(m, "mlp_layer_types", layer, ""), "dense") != 0;
+        step = pl_hf_int(m, "moe_layer_freq", 1);
+        return layer >= first_sparse(d) && (step < 1 || layer % step == 0);
+    case PL_SPARSE_RANGE:
+        step = pl_hf_int(m, "moe_layer_interval", 1);
+        end = (int64_t)pl_hf_float(m, "moe_layer_end_index", -1);
+        return (step < 1 || (layer + 1) % step == 0) &&
+               layer >= pl_hf_int(m, "moe_layer_start_index", 1) && (end < 0 || layer <= end);
+    default: return true;
+    }
+}
+
+static void read_layers(pl_decoding *d) {
+    pl_hf *m = d->m;
+    for (int64_t i = 0; i < d->layers; i++)
+        if (is_sparse(d, i)) set(d->sparse, i);
+    for (int64_t i = 0, count = pl_hf_list(m, "mlp_only_layers"); i < count; i++) {
+        int64_t layer = pl_hf_list_int(m, "mlp_only_layers", i, -1);
+        if (layer >= 0 && layer < PL_HF_MAX_LAYERS) d->sparse[layer / 64] &= ~(1ull << layer % 64);
+    }
+}
+
+static int64_t size_of_beside(pl_decoding *d) {
+    const pl_mixture *mix = d->plan->mixture;
+    if (d->m->guessed)
+        return pl_hf_int(d->m, "shared_expert_intermediate_size|shared_intermediate_size", 0);
+    if (mix->beside == PL_BESIDE_NONE) return 0;
+    int64_t count = mix->beside_count ? pl_hf_int(d->m, mix->beside_count, 0) : 1;
+    int64_t size = mix->beside_inner ? pl_hf_int(d->m, mix->beside_inner, 0) : d->inner, product;
+    if (__builtin_mul_overflow(count, size, &product)) {
+        pl_hf_refuse(d->m, mix->beside_count, "%lld shared experts are too many", (long long)count);
+        return 0;
+    }
+    return product;
+}
+
 void pl_decoder_read_experts(pl_decoding *d) {
     pl_hf *m = d->m;
-    d->experts = pl_hf_need(m, PL_HF_EXPERTS);
-    d->chosen = pl_hf_int(m, PL_HF_CHOSEN, 2);
+    const pl_mixture *mix = d->plan->mixture;
+    const char *experts = mix->experts ? mix->experts : PL_HF_EXPERTS;
+    const char *chosen = mix->chosen ? mix->chosen : PL_HF_CHOSEN;
+    d->experts = pl_hf_need(m, experts);
+    d->chosen = pl_hf_int(m, chosen, 2);
     if (d->chosen < 1 || d->chosen > d->experts)
-        pl_hf_refuse(m, PL_HF_CHOSEN, "%lld of %lld experts", (long long)d->chosen,
+        pl_hf_refuse(m, chosen, "%lld of %lld experts", (long long)d->chosen,
                      (long long)d->experts);
     d->expert_inner = d->inner;
     if (m->guessed)
         d->expert_inner = pl_hf_int(m, "moe_intermediate_size", d->inner);
-    else if (d->plan->own_expert_size)
-        d->expert_inner = pl_hf_need(m, "moe_intermediate_size");
+    else if (mix->inner)
+        d->expert_inner = pl_hf_need(m, mix->inner);
     if (d->expert_inner < 1) pl_hf_refuse(m, "moe_intermediate_size", "expected at least 1");
-    d->shared_inner = pl_hf_int(m, "shared_expert_intermediate_size|shared_intermediate_size", 0);
+    d->shared_inner = size_of_beside(d);
     d->experts_type = pl_decoder_type(d, "Experts");
-    for (int64_t i = 0, count = pl_hf_list(m, "mlp_only_layers"); i < count; i++) {
-        int64_t layer = pl_hf_list_int(m, "mlp_only_layers", i, -1);
-        if (layer >= 0 && layer < PL_HF_MAX_LAYERS) d->dense[layer / 64] |= 1ull << layer % 64;
-    }
+    read_layers(d);
 }
 
-/* Whether a layer has experts: all, or each decoder_sparse_step-th less those in mlp_only_layers.
- */
 bool pl_decoder_has_experts(pl_decoding *d, int64_t layer) {
-    pl_hf *m = d->m;
-    int64_t step = pl_hf_int(m, "decoder_sparse_step", 1);
-    if (d->dense[layer / 64] >> layer % 64 & 1) return false;
-    return step < 1 || (layer + 1) % step == 0;
+    return d->sparse[layer / 64] >> layer % 64 & 1;
 }

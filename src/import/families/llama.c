@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "import/families/decoder.h"
+#include "import/families/latent.h"
 
 /* ---- the model ---- */
 
@@ -37,6 +38,10 @@ static void rotary(pl_decoding *d, int32_t position_ids) {
     pl_hf *m = d->m;
     const char *type = pl_decoder_type(d, "RotaryEmbedding");
     pl_dtype like = d->plan->float_rotary ? PL_DT_UNKNOWN : m->dtype;
+    if (d->plan->latent && d->plan->latent->complex) {
+        pl_latent_rotary(d, position_ids);
+        return;
+    }
     if (!d->plan->two_rotaries) {
         pl_hf_rotary(m, "rotary_emb", type, d->rotary_dim, position_ids, like, &d->cos[0],
                      &d->sin[0]);
@@ -166,7 +171,7 @@ static void tag(pl_decoding *d, int32_t ids) {
     pl_module_leave(b);
 }
 
-static void build(pl_hf *m) {
+void pl_decoder_build(pl_hf *m) {
     const pl_decoder *plan = m->family->plan;
     pl_decoding d;
     if (plan->eager_only && m->attn == PL_ATTN_SDPA) m->attn = PL_ATTN_EAGER;
@@ -180,15 +185,10 @@ static void build(pl_hf *m) {
     }
 }
 
-#define CAUSAL (1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE)
-#define HEADS  (CAUSAL | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_TOKENS)
-#define EVEN   "tokens are taken to be spread evenly over the experts"
-#define ROW(type, which)                                                                           \
-    .model_type = type, .tasks = which, .usual = PL_TASK_CAUSAL, .build = build, .version = "5.22"
-#define PLAN(...)                                                                                  \
-    .plan = &(const pl_decoder) {                                                                  \
-        __VA_ARGS__                                                                                \
-    }
+#define ROW    PL_DECODER_ROW
+#define PLAN   PL_DECODER_PLAN
+#define CAUSAL PL_DECODER_CAUSAL
+#define HEADS  PL_DECODER_HEADS
 
 static const pl_decoder gemma3 = {.package = "gemma3",
                                   .prefix = "Gemma3",
@@ -210,21 +210,11 @@ const pl_hf_family pl_hf_llama[] = {
           .qkv_bias = "attention_bias", .out_bias = "attention_bias", .mlp_bias = "mlp_bias")},
     {ROW("mistral", HEADS), PLAN(.package = "mistral", .prefix = "Mistral", .eps = "rms_norm_eps",
                                  .window = PL_WINDOW_ALL)},
-    {ROW("mixtral", HEADS), .warning = EVEN,
-     PLAN(.package = "mixtral", .prefix = "Mixtral", .eps = "rms_norm_eps", .window = PL_WINDOW_ALL,
-          .mlp = PL_MLP_EXPERTS)},
     {ROW("qwen2", HEADS), PLAN(.package = "qwen2", .prefix = "Qwen2", .eps = "rms_norm_eps",
                                .qkv_bias = "", .window = PL_WINDOW_LAST)},
-    {ROW("qwen2_moe", HEADS), .warning = EVEN,
-     PLAN(.package = "qwen2_moe", .prefix = "Qwen2Moe", .eps = "rms_norm_eps", .qkv_bias = "",
-          .window = PL_WINDOW_LAST, .mlp = PL_MLP_EXPERTS, .own_expert_size = true)},
     {ROW("qwen3", HEADS),
      PLAN(.package = "qwen3", .prefix = "Qwen3", .eps = "rms_norm_eps", .qk = PL_QK_VIEW,
           .qkv_bias = "attention_bias", .out_bias = "attention_bias", .window = PL_WINDOW_LAST)},
-    {ROW("qwen3_moe", HEADS), .warning = EVEN,
-     PLAN(.package = "qwen3_moe", .prefix = "Qwen3Moe", .eps = "rms_norm_eps", .qk = PL_QK_VIEW,
-          .qkv_bias = "attention_bias", .out_bias = "attention_bias", .window = PL_WINDOW_LAST,
-          .mlp = PL_MLP_EXPERTS, .own_expert_size = true)},
     {ROW("gemma", HEADS), PLAN(.package = "gemma", .prefix = "Gemma", .norm = PL_NORM_RMS_ONE,
                                .eps = "rms_norm_eps", .tied = true, .qkv_bias = "attention_bias",
                                .out_bias = "attention_bias", .scaled_embedding = true)},
@@ -269,7 +259,9 @@ const pl_hf_family pl_hf_llama[] = {
 };
 
 const pl_decoder *pl_decoder_plan(const char *model_type) {
-    for (const pl_hf_family *f = pl_hf_llama; model_type && f->model_type; f++)
-        if (strcmp(f->model_type, model_type) == 0) return f->plan;
+    static const pl_hf_family *const tables[] = {pl_hf_llama, pl_hf_mixtures};
+    for (size_t i = 0; model_type && i < sizeof tables / sizeof *tables; i++)
+        for (const pl_hf_family *f = tables[i]; f->model_type; f++)
+            if (strcmp(f->model_type, model_type) == 0 && f->plan) return f->plan;
     return NULL;
 }
