@@ -45,6 +45,7 @@ LABELS = (
     ("ForMaskedLM", (("labels", "token"),)),
     ("ForConditionalGeneration", (("labels", "token"),)),
     ("ForSpeechSeq2Seq", (("labels", "token"),)),
+    ("MTModel", (("labels", "token"),)),
     ("ForTokenClassification", (("labels", "token"),)),
     ("ForSequenceClassification", (("labels", "sample"),)),
     ("ForImageClassification", (("labels", "sample"),)),

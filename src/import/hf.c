@@ -27,6 +27,9 @@ static const pl_hf_family *const families[] = {
     pl_hf_bart,
     pl_hf_deberta,
     pl_hf_mamba,
+    pl_hf_clip,
+    pl_hf_modernbert,
+    pl_hf_deberta_v1,
     // clang-format on
 };
 
@@ -90,6 +93,7 @@ static const struct {
     {"ForTokenClassification", PL_TASK_TOKENS},
     {"ForConditionalGeneration", PL_TASK_SEQ2SEQ},
     {"ForSpeechSeq2Seq", PL_TASK_SEQ2SEQ},
+    {"MTModel", PL_TASK_SEQ2SEQ},
     {"Model", PL_TASK_BASE},
 };
 
@@ -268,6 +272,7 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
         return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
     d->family = find_family(type);
     const char *inner = pl_config_text(config, "text_config.model_type");
+    if (d->family && d->family->whole) return PL_OK;
     if (!pl_config_has(config, "hidden_size") && pl_config_has(config, "text_config.hidden_size")) {
         if (!pl_config_promote(config, recipe->arena, "text_config"))
             return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);

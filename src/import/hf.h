@@ -91,12 +91,14 @@ struct pl_hf_family {
     const char *warning;   /* what is assumed, reported with every estimate; NULL: nothing */
     int64_t kept_positions;  /* of the table's, not for tokens: RoBERTa counts from padding on */
     int64_t usual_positions; /* of learnt_positions: how many, where the file does not say */
+    bool whole;              /* of several models in one (text_config, ..): all are built */
     uint32_t no_attention;   /* 1 << PL_ATTN_FLASH2 | ..: what it does not follow; its own runs */
 };
 
 /* Each file in families/ exports rows, ended by one without model_type; hf.c lists the files. */
 extern const pl_hf_family pl_hf_llama[], pl_hf_mixtures[], pl_hf_gpt[], pl_hf_bert[],
     pl_hf_vision[], pl_hf_t5[], pl_hf_bart[], pl_hf_deberta[], pl_hf_mamba[];
+extern const pl_hf_family pl_hf_clip[], pl_hf_modernbert[], pl_hf_deberta_v1[];
 
 /* ---- hf_layers.c: layers with their modules and parameters, as torch.nn has them ---- */
 

@@ -1,9 +1,10 @@
-/* bart: BART and Whisper: an encoder and a decoder with learned positions and plain layer norms.
+/* bart: BART and its kin (mBART, PLBart, Pegasus, Marian, M2M100, Blenderbot) and Whisper: an
+ * encoder and a decoder with positions of their own and plain layer norms.
  *
- * Rules: transformers 5.22, models/bart/modeling_bart.py and models/whisper/modeling_whisper.py;
- * defaults of their configurations. BART normalises behind each block and takes tokens; Whisper
- * normalises before it and takes spectrograms [batch, mel bins, 2 * max_source_positions], so that
- * --seq is the length of its labels. Layers are not dropped (layerdrop is 0 in published configs).
+ * Rules: transformers 5.22, models/FAMILY/modeling_FAMILY.py; defaults of their configurations. The
+ * rows of `styles` say what differs. Whisper takes spectrograms [batch, mel bins, 2 *
+ * max_source_positions], so that --seq is the length of its labels. Layers are not dropped
+ * (layerdrop is 0 in most published configs): the most that a step holds.
  *
  * Left out: clamps of float16 weights, caches, masking of spectrograms. */
 #include <math.h>
@@ -13,13 +14,61 @@
 
 enum { BART_POSITIONS = 1024, WHISPER_POSITIONS = 448 }; /* where the file does not say */
 
+/* Where positions come from: a table learnt (behind two rows that are none), a frozen one, or a
+ * buffer looked up by how many tokens are no padding. */
+typedef enum places { LEARNT_BEHIND_TWO, LEARNT, FROZEN, COUNTED } places;
+
 typedef struct style {
     const char *type; /* "transformers.models.bart.modeling_bart.Bart" */
     bool pre_norm, key_bias, scaled_queries;
+    bool embed_norm;   /* words and positions are normalised; */
+    bool words_normed; /* the decoder's words alone */
+    bool last_norm;    /* behind the last layer */
+    bool wraps;        /* decoders start with the labels' last token, which stands for a language */
+    bool no_logit_bias; /* no buffer is added to the logits */
+    places places;
+    const char *head; /* the class with a head; NULL: ForConditionalGeneration */
 } style;
 
-static const style bart = {.type = "transformers.models.bart.modeling_bart.Bart", .key_bias = true};
-static const style whisper = {.type = "transformers.models.whisper.modeling_whisper.Whisper",
+#define TYPE(package, prefix) "transformers.models." package ".modeling_" package "." prefix
+
+static const style bart = {.type = TYPE("bart", "Bart"), .key_bias = true, .embed_norm = true},
+                   plbart = {.type = TYPE("plbart", "PLBart"),
+                             .key_bias = true,
+                             .embed_norm = true,
+                             .wraps = true},
+                   mbart = {.type = TYPE("mbart", "MBart"),
+                            .key_bias = true,
+                            .embed_norm = true,
+                            .pre_norm = true,
+                            .last_norm = true,
+                            .wraps = true},
+                   pegasus = {.type = TYPE("pegasus", "Pegasus"),
+                              .key_bias = true,
+                              .pre_norm = true,
+                              .last_norm = true,
+                              .places = FROZEN},
+                   marian = {.type = TYPE("marian", "Marian"),
+                             .key_bias = true,
+                             .places = FROZEN,
+                             .head = "MTModel"},
+                   m2m_100 = {.type = TYPE("m2m_100", "M2M100"),
+                              .key_bias = true,
+                              .pre_norm = true,
+                              .last_norm = true,
+                              .no_logit_bias = true,
+                              .places = COUNTED},
+                   blenderbot = {.type = TYPE("blenderbot", "Blenderbot"),
+                                 .key_bias = true,
+                                 .pre_norm = true,
+                                 .last_norm = true,
+                                 .places = LEARNT},
+                   blenderbot_small = {.type = TYPE("blenderbot_small", "BlenderbotSmall"),
+                                       .key_bias = true,
+                                       .embed_norm = true,
+                                       .words_normed = true,
+                                       .places = LEARNT},
+                   whisper = {.type = TYPE("whisper", "Whisper"),
                               .pre_norm = true,
                               .scaled_queries = true};
 
@@ -173,7 +222,7 @@ static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
 
 static side read_side(pl_hf *m, const style *s, bool decoder) {
     side o = {.m = m, .b = m->b, .s = s, .decoder = decoder, .memory = PL_NONE, .length = m->seq};
-    bool small = s->pre_norm; /* Whisper's defaults are those of its smallest model */
+    bool small = s->scaled_queries; /* Whisper's defaults are those of its smallest model */
     o.name = decoder ? "decoder" : "encoder";
     const char *heads = decoder ? "decoder_attention_heads" : "encoder_attention_heads",
                *layers = decoder ? "decoder_layers" : "encoder_layers";
@@ -194,7 +243,58 @@ static side read_side(pl_hf *m, const style *s, bool decoder) {
 
 /* ---- BART ---- */
 
-/* Words and positions, normalised: [batch, length, width]. */
+/* Positions counted over what is no padding, from the padding's number on: int64 [batch, length]. */
+static int32_t counted_positions(side *o, int32_t ids, int64_t pad) {
+    pl_builder *b = o->b;
+    pl_line(b, "position_ids = self.create_position_ids_from_input_ids(");
+    int32_t mask = pl_aten_to(b, pl_aten_scalar(b, "aten.ne.Scalar", ids, (double)pad), PL_DT_I32);
+    int32_t x = pl_aten_to(b, pl_aten_cumsum(b, mask, 1), PL_DT_I32);
+    x = pl_aten_mul(b, pl_aten_scalar(b, "aten.add.Tensor", x, 0), mask);
+    return pl_aten_scalar(b, "aten.add.Tensor", pl_aten_to(b, x, PL_DT_I64), (double)pad);
+}
+
+/* [1 or batch, length, width] */
+static int32_t places_of(side *o, int32_t ids, int64_t pad, int64_t positions) {
+    pl_builder *b = o->b;
+    bool offset = o->s->places == LEARNT_BEHIND_TWO;
+    if (o->s->places == COUNTED) {
+        pl_module_enter(b, "embed_positions", type_of(o, "SinusoidalPositionalEmbedding"));
+        int32_t table =
+            pl_build_buffer(b, "weights", PL_DT_F32, false, PL_SIZES(positions + 2, o->width));
+        bool grad = pl_build_no_grad(b, true);
+        int32_t at = pl_aten_view(b, counted_positions(o, ids, pad), PL_SIZES(-1));
+        pl_line(b, "return self.weights.index_select(0, position_ids.view(-1)).view(bsz, seq_len)");
+        int32_t x = pl_aten_index_select(b, table, 0, at);
+        x = pl_aten_view(b, x, PL_SIZES(o->m->batch, o->length, -1));
+        pl_build_no_grad(b, grad);
+        pl_module_leave(b);
+        return x;
+    }
+    int32_t at = PL_NONE;
+    if (o->decoder) at = pl_aten_scalar(b, "aten.add.Tensor", pl_aten_arange(b, o->length), 0);
+    pl_module_enter(b, "embed_positions",
+                    type_of(o, o->s->places == FROZEN ? "SinusoidalPositionalEmbedding"
+                                                      : "LearnedPositionalEmbedding"));
+    if (offset) {
+        pl_line(b, "position_ids = torch.arange(seq_len).expand(bsz, -1)");
+        at = o->decoder ? pl_aten_unsqueeze(b, at, 0)
+                        : pl_aten_expand(b, pl_aten_arange(b, o->length),
+                                         PL_SIZES(o->m->batch, o->length));
+        pl_line(b, "return super().forward(position_ids + self.offset)");
+        at = pl_aten_scalar(b, "aten.add.Tensor", at, 2);
+    } else {
+        pl_line(b, "position_ids = torch.arange(seq_len)");
+        if (!o->decoder) at = pl_aten_arange(b, o->length);
+        pl_line(b, "return super().forward(position_ids)");
+    }
+    int32_t w = pl_build_parameter(b, "weight", PL_SIZES(positions + 2 * offset, o->width));
+    if (o->s->places == FROZEN) pl_build_freeze(b, w);
+    int32_t x = pl_aten_embedding(b, w, at, -1);
+    pl_module_leave(b);
+    return x;
+}
+
+/* Words and positions: [batch, length, width]. */
 static int32_t bart_embed(side *o, int32_t ids, int32_t table, int64_t pad, int64_t positions,
                           double scale) {
     pl_builder *b = o->b;
@@ -203,51 +303,99 @@ static int32_t bart_embed(side *o, int32_t ids, int32_t table, int64_t pad, int6
     int32_t x = pl_aten_embedding(b, pl_build_tied(b, "weight", table), ids, pad);
     x = pl_aten_scalar(b, "aten.mul.Tensor", x, scale);
     pl_module_leave(b);
+    bool early = o->s->words_normed && o->decoder;
+    pl_line(b, "inputs_embeds = self.layernorm_embedding(inputs_embeds)");
+    if (early) x = pl_hf_layer_norm(o->m, "layernorm_embedding", x, 1e-5, true);
     pl_line(b, "embed_pos = self.embed_positions(input)");
-    int32_t at = PL_NONE;
-    if (o->decoder) at = pl_aten_scalar(b, "aten.add.Tensor", pl_aten_arange(b, o->length), 0);
-    pl_module_enter(b, "embed_positions", type_of(o, "LearnedPositionalEmbedding"));
-    pl_line(b, "position_ids = torch.arange(seq_len).expand(bsz, -1)");
-    at = o->decoder
-             ? pl_aten_unsqueeze(b, at, 0)
-             : pl_aten_expand(b, pl_aten_arange(b, o->length), PL_SIZES(o->m->batch, o->length));
-    pl_line(b, "return super().forward(position_ids + self.offset)");
-    at = pl_aten_scalar(b, "aten.add.Tensor", at, 2);
-    int32_t w = pl_build_parameter(b, "weight", PL_SIZES(positions + 2, o->width));
-    int32_t y = pl_aten_embedding(b, w, at, -1);
-    pl_module_leave(b);
+    int32_t y = places_of(o, ids, pad, positions);
     pl_line(b, "hidden_states = inputs_embeds + embed_pos");
     x = pl_aten_add(b, x, y);
     pl_line(b, "hidden_states = self.layernorm_embedding(hidden_states)");
-    x = pl_hf_layer_norm(o->m, "layernorm_embedding", x, 1e-5, true);
+    if (o->s->embed_norm && !early)
+        x = pl_hf_layer_norm(o->m, "layernorm_embedding", x, 1e-5, true);
     return drop(o, x, o->drop);
 }
 
 static int32_t bart_side(side *o, int32_t ids, int32_t table, int64_t pad, int64_t positions,
                          double scale) {
     pl_module_enter(o->b, o->name, type_of(o, o->decoder ? "Decoder" : "Encoder"));
-    pl_module_children(o->b, "embed_tokens embed_positions layers layernorm_embedding");
+    pl_module_children(o->b, "embed_tokens embed_positions layers layernorm_embedding layer_norm");
     int32_t x = layers_of(o, bart_embed(o, ids, table, pad, positions, scale));
+    if (o->s->last_norm) x = norm(o, "layer_norm", x);
     pl_module_leave(o->b);
     return x;
 }
 
+/* mBART's shift_tokens_right: the labels' last token that is no padding goes to the front. */
+static int32_t wrap_right(pl_hf *m, int32_t labels, int64_t pad) {
+    pl_builder *b = m->b;
+    int64_t seq = pl_built_size(b, labels, 1);
+    int32_t ids = pl_aten_clone(b, labels);
+    int32_t hidden = pl_aten_scalar(b, "aten.eq.Scalar", ids, -100);
+    pl_call(b, "aten.masked_fill_.Scalar");
+    pl_call_tensor(b, "self", ids);
+    pl_call_tensor(b, "mask", hidden);
+    pl_call_int(b, "value", pad);
+    ids = pl_call_result_like(b, ids);
+    int32_t at = pl_aten_scalar(b, "aten.ne.Scalar", ids, (double)pad);
+    at = pl_aten_reduce(b, "aten.sum.dim_IntList", at, 1, false);
+    at = pl_aten_unsqueeze(b, pl_aten_scalar(b, "aten.sub.Tensor", at, 1), -1);
+    pl_aten_squeeze(b, pl_aten_gather(b, ids, 1, at), 1);
+    int32_t part = pl_aten_clone(b, pl_aten_slice(b, ids, 1, 0, seq - 1));
+    int32_t rest = pl_aten_slice(b, ids, 1, 1, INT64_MAX);
+    pl_call(b, "aten.copy_.default");
+    pl_call_tensor(b, "self", rest);
+    pl_call_tensor(b, "src", part);
+    pl_call_result_like(b, rest);
+    return ids;
+}
+
+/* Of the last token of each sample, which ends it. */
+static void bart_classify(side *o, int32_t x) {
+    pl_builder *b = o->b;
+    pl_hf *m = o->m;
+    pl_line(b, "sentence_representation = selected.view(-1)[:, -1, :]");
+    x = pl_aten_select(b, x, 1, m->seq - 1);
+    pl_module_enter(b, "classification_head", type_of(o, "ClassificationHead"));
+    pl_module_children(b, "dense dropout out_proj");
+    double p = pl_hf_float(m, "classifier_dropout", 0);
+    pl_line(b, "hidden_states = self.dropout(hidden_states)");
+    x = pl_hf_dropout(m, "dropout", x, p);
+    pl_line(b, "hidden_states = self.dense(hidden_states)");
+    x = pl_hf_linear(m, "dense", x, o->width, true);
+    pl_line(b, "hidden_states = torch.tanh(hidden_states)");
+    x = pl_aten_unary(b, "aten.tanh.default", x);
+    pl_line(b, "hidden_states = self.dropout(hidden_states)");
+    x = pl_hf_dropout(m, "dropout", x, p);
+    pl_line(b, "hidden_states = self.out_proj(hidden_states)");
+    int64_t labels = o->s == &bart ? pl_hf_int(m, "num_labels", 3) : pl_hf_labels(m);
+    x = pl_hf_linear(m, "out_proj", x, labels, true);
+    pl_module_leave(b);
+    pl_hf_classification_loss(m, x);
+}
+
 static void build_bart(pl_hf *m) {
     pl_builder *b = m->b;
-    side encoder = read_side(m, &bart, false), decoder = read_side(m, &bart, true);
+    const style *s = m->family->plan;
+    side encoder = read_side(m, s, false), decoder = read_side(m, s, true);
     int64_t vocab = size_of(m, "vocab_size", 50265),
             positions = size_of(m, "max_position_embeddings", BART_POSITIONS),
             pad = pl_hf_int(m, "pad_token_id", 1);
     double scale = pl_hf_bool(m, "scale_embedding", false) ? sqrt((double)encoder.width) : 1.0;
     bool head = m->task == PL_TASK_SEQ2SEQ, classify = m->task == PL_TASK_CLASSIFY;
+    if (!pl_hf_bool(m, "share_encoder_decoder_embeddings", true))
+        pl_hf_refuse(m, "share_encoder_decoder_embeddings", "two vocabularies are not built");
+    if (!pl_hf_bool(m, "tie_word_embeddings", true))
+        pl_hf_refuse(m, "tie_word_embeddings", "a head of its own is not built");
     if (pl_build_failed(b)) return;
     if (m->seq > positions) {
         pl_build_fail(b, PL_USAGE, "seq", "the model takes sequences of up to %lld",
                       (long long)positions);
         return;
     }
+    const char *with_head = s->head ? s->head : "ForConditionalGeneration";
     pl_module_enter(b, "",
-                    type_of(&encoder, head       ? "ForConditionalGeneration"
+                    type_of(&encoder, head       ? with_head
                                       : classify ? "ForSequenceClassification"
                                                  : "Model"));
     pl_module_children(b, head ? "final_logits_bias model lm_head" : "model classification_head");
@@ -259,7 +407,8 @@ static void build_bart(pl_hf *m) {
     if (head) labels = pl_build_input(b, "labels", PL_DT_I64, PL_SIZES(m->batch, m->seq));
     pl_line(b, "decoder_input_ids = shift_tokens_right(");
     if (head) pl_module_leave(b);
-    shifted = pl_hf_shift_right(m, head ? labels : ids);
+    shifted = s->wraps ? wrap_right(m, head ? labels : ids, pad)
+                       : pl_hf_shift_right(m, head ? labels : ids);
     if (head) pl_module_enter(b, "model", type_of(&encoder, "Model"));
     decoder.memory = bart_side(&encoder, ids, table, pad, positions, scale);
     decoder.memory_length = m->seq;
@@ -269,27 +418,14 @@ static void build_bart(pl_hf *m) {
         pl_line(b, "lm_logits = self.lm_head(outputs[0])");
         x = pl_hf_tied_linear(m, "lm_head", x, table, vocab, false);
         pl_line(b, "lm_logits = lm_logits + self.final_logits_bias.to(lm_logits.device)");
-        int32_t bias = pl_build_buffer(b, "final_logits_bias", PL_DT_F32, true, PL_SIZES(1, vocab));
-        x = pl_aten_add(b, x, bias);
+        if (!s->no_logit_bias) {
+            int32_t bias =
+                pl_build_buffer(b, "final_logits_bias", PL_DT_F32, true, PL_SIZES(1, vocab));
+            x = pl_aten_add(b, x, bias);
+        }
         pl_hf_seq2seq_loss(m, x, labels);
-    } else if (classify) { /* of the last token of each sample, which ends it */
-        pl_line(b, "sentence_representation = selected.view(-1)[:, -1, :]");
-        x = pl_aten_select(b, x, 1, m->seq - 1);
-        pl_module_enter(b, "classification_head", type_of(&encoder, "ClassificationHead"));
-        pl_module_children(b, "dense dropout out_proj");
-        double p = pl_hf_float(m, "classifier_dropout", 0);
-        pl_line(b, "hidden_states = self.dropout(hidden_states)");
-        x = pl_hf_dropout(m, "dropout", x, p);
-        pl_line(b, "hidden_states = self.dense(hidden_states)");
-        x = pl_hf_linear(m, "dense", x, encoder.width, true);
-        pl_line(b, "hidden_states = torch.tanh(hidden_states)");
-        x = pl_aten_unary(b, "aten.tanh.default", x);
-        pl_line(b, "hidden_states = self.dropout(hidden_states)");
-        x = pl_hf_dropout(m, "dropout", x, p);
-        pl_line(b, "hidden_states = self.out_proj(hidden_states)");
-        x = pl_hf_linear(m, "out_proj", x, pl_hf_int(m, "num_labels", 3), true);
-        pl_module_leave(b);
-        pl_hf_classification_loss(m, x);
+    } else if (classify) {
+        bart_classify(&encoder, x);
     } else {
         pl_build_output(b, x);
     }
@@ -433,14 +569,24 @@ void pl_hf_seq2seq_loss(pl_hf *m, int32_t logits, int32_t labels) {
     pl_build_output(b, logits);
 }
 
+#define BART(type, style, more, ...)                                                               \
+    {                                                                                              \
+        .model_type = type, .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE | (more),          \
+        .usual = PL_TASK_SEQ2SEQ, .build = build_bart, .plan = &(style), .learnt_positions = true, \
+        .usual_positions = BART_POSITIONS, .version = "5.22", __VA_ARGS__                          \
+    }
+#define CLASSIFY 1u << PL_TASK_CLASSIFY
+
 const pl_hf_family pl_hf_bart[] = {
-    {.model_type = "bart",
-     .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_BASE,
-     .usual = PL_TASK_SEQ2SEQ,
-     .build = build_bart,
-     .learnt_positions = true,
-     .usual_positions = BART_POSITIONS,
-     .version = "5.22"},
+    BART("bart", bart, CLASSIFY, .warning = NULL),
+    BART("mbart", mbart, CLASSIFY, .warning = NULL),
+    BART("plbart", plbart, CLASSIFY, .warning = NULL),
+    BART("pegasus", pegasus, 0u, .warning = NULL),
+    BART("marian", marian, 0u, .warning = NULL),
+    BART("m2m_100", m2m_100, 0u,
+         .warning = "layers that training drops at random (layerdrop) are all counted"),
+    BART("blenderbot", blenderbot, 0u, .warning = NULL),
+    BART("blenderbot-small", blenderbot_small, 0u, .warning = NULL),
     {.model_type = "whisper",
      .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE,
      .usual = PL_TASK_SEQ2SEQ,
