@@ -99,6 +99,13 @@ const verb_row verb_table[VERBS] = {
          "Lists the cards that --gpu knows: memory as nvidia-smi reports it, compute "
          "capability, multiprocessors, bandwidth, peak rates, and whether they were measured.",
          NULL},
+    [VERB_SERVE] =
+        {"serve", NULL, 0, 0, "the daemon: the same answers over HTTP, and a history of jobs",
+         "Starts the daemon, which answers POST /v1/estimate and its like on 127.0.0.1:9477 and keeps a "
+         "history of jobs where it is given a folder. Its settings are --config FILE, --listen, "
+         "--socket, --data, --tokens and others that plimsoll serve --help lists; docs/serve.md says "
+         "more.",
+         NULL},
 };
 
 const char *gpu_name(size_t index) {

@@ -18,6 +18,7 @@ typedef enum verb {
 #endif
     VERB_ESTIMATORS,
     VERB_GPUS,
+    VERB_SERVE,
     VERBS,
     VERB_NONE = VERBS, /* plimsoll --help and --version */
 #if !PLIMSOLL_LAB

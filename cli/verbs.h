@@ -16,6 +16,7 @@ int verb_evaluate(const request *r);
 int verb_train(const request *r);
 int verb_estimators(const request *r);
 int verb_gpus(const request *r);
+int verb_serve(const request *r); /* argc and argv alone are set: its options are the daemon's */
 
 /* explain --time, of a report with times; and its picture or numbers. */
 int times_write(const char *path, const pl_report *report, const pl_model_info *info,

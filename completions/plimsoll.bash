@@ -3,7 +3,7 @@ _plimsoll() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate convert evaluate train estimators gpus --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate convert evaluate train estimators gpus serve --help --version" -- "$word")
         return
     fi
     case ${COMP_WORDS[1]}:$before in
@@ -155,6 +155,7 @@ _plimsoll() {
     train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --max-memory --max-time --json --help --version" ;;
     estimators) options="--json --help --version" ;;
     gpus) options="--gpus --json --help --version" ;;
+    serve) options="--json --help --version" ;;
     *) return ;;
     esac
     case ${COMP_WORDS[1]}:$word in

@@ -14,7 +14,7 @@ layout() { # HEADER...
     cc -std=c11 -Wall -Werror -I"$ROOT/include" abi.c -o abi
     ./abi
 }
-public_layout() { layout "$ROOT"/include/plimsoll/plimsoll.h "$ROOT"/include/plimsoll/lab.h; }
+public_layout() { layout "$ROOT"/include/plimsoll/plimsoll.h "$ROOT"/include/plimsoll/service.h "$ROOT"/include/plimsoll/lab.h; }
 
 interface_is_the_kept_one() {
     [ "$(uname -m)" = x86_64 ] || skip 'interface_is_the_kept_one: kept for x86-64'

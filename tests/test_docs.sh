@@ -11,7 +11,18 @@ bash_completion_is_fresh() { fresh bash completions/plimsoll.bash; }
 zsh_completion_is_fresh() { fresh zsh completions/_plimsoll; }
 fish_completion_is_fresh() { fresh fish completions/plimsoll.fish; }
 
-verbs() { "$PLIMSOLL" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'; }
+# serve's options are the daemon's, which docs/serve.md has.
+verbs() { "$PLIMSOLL" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' | grep -v '^serve$'; }
+
+the_daemons_settings_are_described() {
+    [ -x "$BUILD/plimsoll-serve" ] || skip "the_daemons_settings_are_described: the daemon was not built"
+    gives 0 "$PLIMSOLL" serve --help
+    sed -n 's/^  --\([a-z-]*\) .*/\1/p' out | grep -v '^check$' >names
+    [ "$(wc -l <names)" -ge 15 ]
+    while read -r name; do
+        grep -q "^| \`$name\` |" "$ROOT/docs/serve.md" || { echo "docs/serve.md has no row of $name"; false; }
+    done <names
+}
 
 # An option that --help names is one that parses, and the manual and the completions name it.
 help_names_what_parses() {
@@ -122,6 +133,7 @@ try bash_completion_is_fresh
 try zsh_completion_is_fresh
 try fish_completion_is_fresh
 try help_names_what_parses
+try the_daemons_settings_are_described
 try bash_completion_works
 try manual_is_well_formed
 try readme_examples_hold

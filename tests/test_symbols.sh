@@ -4,11 +4,14 @@
 . "$ROOT/tests/case.sh"
 
 with_lab() { [ -f "$BUILD/libplimsoll-lab.so" ]; }
-header_of() { case $1 in plimsoll) echo plimsoll.h ;; *) echo lab.h ;; esac; }
+headers_of() { # MAP
+    for header in $(case $1 in plimsoll) echo plimsoll service ;; *) echo lab ;; esac); do echo "$ROOT/include/plimsoll/$header.h"; done
+}
 library_of() { case $1 in plimsoll) echo libplimsoll ;; *) echo libplimsoll-lab ;; esac; }
 
-declared() { # MAP: functions of its header: pl_name( outside comments, no typedefs, none that is defined there
-    sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' -e '/^static inline/,/^}/d' "$ROOT/include/plimsoll/$(header_of "$1")" |
+declared() { # MAP: functions of its headers: pl_name( outside comments, no typedefs, none that is defined there
+    # shellcheck disable=SC2046
+    sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' -e '/^static inline/,/^}/d' $(headers_of "$1") |
         grep -o '\bpl_[a-z_0-9]*(' | tr -d '(' | sort -u
 }
 # MAP NODE: the names that a node of the map lists
@@ -35,7 +38,8 @@ the_page_names_every_function() {
     page=$ROOT/docs/c-api.md
     for map in plimsoll lab; do
         declared "$map"
-        sed -n 's/^static inline [a-z ]*\(pl_[a-z_0-9]*\)(.*/\1/p' "$ROOT/include/plimsoll/$(header_of "$map")"
+        # shellcheck disable=SC2046
+        sed -n 's/^static inline [a-z ]*\(pl_[a-z_0-9]*\)(.*/\1/p' $(headers_of "$map")
     done | sort -u >in_headers
     [ "$(wc -l <in_headers)" -gt 60 ]
     sed -n '/^## Every function/,$p' "$page" | grep -o '`pl_[a-z_0-9]*`' | tr -d '`' | sort >in_tables

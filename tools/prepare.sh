@@ -2,7 +2,7 @@
 # Sourced by ./run and ./test: the Debian packages the build needs, and the build itself.
 # Expects $root, the folder of the sources. Talks on stderr only.
 
-packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev liblzma-dev libopenblas0 libxgboost-dev"
+packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev liblzma-dev libopenblas0 libxgboost-dev libmicrohttpd-dev libsqlite3-dev"
 # What the tests need besides.
 test_packages="xz-utils clang clang-format shellcheck python3 python3-venv"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/file.h"
+#include "decide/demand.h"
 #include "core/sized.h"
 #include "core/utf8.h"
 #include "estimate/report.h"
@@ -194,19 +195,18 @@ static bool read_estimate(pl_json *json, pl_demand *out, bool *seen, int64_t *sc
     return !json->failure && pl_json_end(json);
 }
 
-static pl_status open_demand(pl_demand *out, const char *path, pl_error *err) {
-    static const char what[] = "no estimate in JSON";
+static const char what[] = "no estimate in JSON";
+
+static pl_status read_demand(pl_demand *out, const char *bytes, size_t size, const char *path,
+                             pl_error *err) {
     unknown(out);
-    pl_file file;
-    pl_status status = pl_file_open(&file, path, MOST_BYTES, err);
-    if (status == PL_LIMIT) return pl_fail(err, PL_INPUT, path, -1, "%s: larger than 64 MiB", what);
-    if (status != PL_OK) return status;
+    pl_status status = PL_OK;
     pl_budget budget = {.most_bytes = ROOM_FOR_NAMES};
     pl_arena *arena = pl_arena_new(&budget);
     pl_json json;
     bool seen[ENTRIES] = {false};
     int64_t schema = PL_UNKNOWN;
-    pl_json_open(&json, file.bytes, file.size, MOST_NESTING);
+    pl_json_open(&json, bytes, size, MOST_NESTING);
     if (!arena)
         status = pl_fail(err, PL_MISSING, path, -1, "out of memory");
     else if (!read_estimate(&json, out, seen, &schema, arena))
@@ -223,15 +223,30 @@ static pl_status open_demand(pl_demand *out, const char *path, pl_error *err) {
                              entries[i].group, entries[i].key);
     if (status != PL_OK) unknown(out);
     pl_arena_free(&arena);
-    pl_file_close(&file);
+    return status;
+}
+
+pl_status pl_demand_read(pl_demand *out, const char *bytes, size_t size, const char *name,
+                         pl_error *err) {
+    pl_demand own;
+    pl_status status = read_demand(&own, bytes, size, name, err);
+    pl_sized_fill(out, out->size, &own, sizeof own);
     return status;
 }
 
 pl_status pl_demand_open(pl_demand *out, const char *path, pl_error *err) {
     if (!PL_SIZED_OK(out, calibrated))
         return pl_fail(err, PL_USAGE, "out", -1, "a pl_demand whose size is not set");
-    pl_demand own;
-    pl_status status = open_demand(&own, path, err);
-    pl_sized_fill(out, out->size, &own, sizeof own);
+    pl_file file;
+    pl_status status = pl_file_open(&file, path, MOST_BYTES, err);
+    if (status != PL_OK) {
+        pl_demand none;
+        unknown(&none);
+        pl_sized_fill(out, out->size, &none, sizeof none);
+    }
+    if (status == PL_LIMIT) return pl_fail(err, PL_INPUT, path, -1, "%s: larger than 64 MiB", what);
+    if (status != PL_OK) return status;
+    status = pl_demand_read(out, file.bytes, file.size, path, err);
+    pl_file_close(&file);
     return status;
 }

@@ -1,0 +1,90 @@
+/* service: one request in, one response out: what the daemon answers, and whatever else has HTTP's words
+ * but no server of its own (a web page with the library inside, tests).
+ *
+ * Requests and responses are JSON, described in docs/serve.md and served as /openapi.json. Nothing here
+ * opens a file or a socket. */
+#ifndef PLIMSOLL_SERVICE_H
+#define PLIMSOLL_SERVICE_H
+
+#include <plimsoll/plimsoll.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Models and answers that were asked for; may be shared by threads. */
+typedef struct pl_service pl_service;
+
+typedef struct pl_service_settings {
+    size_t size; /* of this struct; pl_service_settings_default sets it */
+    size_t
+        model_bytes; /* default 1 GiB: models kept in memory, the least recently asked go first */
+    size_t answer_bytes; /* default 64 MiB: answers kept, likewise */
+    /* Of one request. Default: pl_limits_default's, 1 GiB of memory, 10,000 ms */
+    pl_limits limits;
+    const pl_catalogue *catalogue; /* default NULL: cards of one's own, kept by pointer */
+    /* Where models stay beyond memory; default NULL: nowhere. Called from any thread. keep: true once
+     * they are safe; under a digest that is there already nothing has to be done. find: *bytes is
+     * malloc'ed; false: there is none. */
+    bool (*keep)(void *context, const char *digest, const char *name, const void *bytes,
+                 size_t size);
+    bool (*find)(void *context, const char *digest, char name[128], void **bytes, size_t *size);
+    void *context;
+} pl_service_settings;
+
+void pl_service_settings_default_sized(pl_service_settings *settings, size_t size);
+static inline void pl_service_settings_default(pl_service_settings *settings) {
+    pl_service_settings_default_sized(settings, sizeof *settings);
+}
+
+/* settings: NULL for defaults. On failure *out is NULL. */
+pl_status pl_service_open(pl_service **out, const pl_service_settings *settings, pl_error *err);
+void pl_service_close(pl_service **service); /* once nobody asks any more */
+
+typedef struct pl_request {
+    size_t size;        /* of this struct: PL_SIZED(pl_request) */
+    const char *method; /* "POST" */
+    const char *path;   /* "/v1/estimate", without what stands behind a ? */
+    const char *name;   /* of a model that is posted, for messages; NULL: "model" */
+    const void *body;
+    size_t body_size;
+    /* NULL, or asked now and then: not 0 gives up. */
+    int (*cancelled)(void *context);
+    void *cancel_context;
+} pl_request;
+
+typedef struct pl_response {
+    size_t size;      /* of this struct: PL_SIZED(pl_response) */
+    int status;       /* as HTTP has it */
+    const char *type; /* "application/json", "application/problem+json"; static */
+    const char *body; /* [length], and a 0 behind it */
+    size_t length;
+    const char *route; /* for counting: "/v1/models/{digest}"; "" where there is none. Static */
+    bool known;        /* answered before, and taken from there */
+    struct pl_answer *owner;
+} pl_response;
+
+/* Always fills *out, which is to be closed. A failure is a response too: its body is RFC 9457's problem
+ * details with plimsoll's code, place and position. */
+void pl_service_answer(pl_service *service, const pl_request *request, pl_response *out);
+/* The same where the answer is there already: false, and *out untouched, where it would have to be
+ * computed. Takes microseconds. */
+bool pl_service_known(pl_service *service, const pl_request *request, pl_response *out);
+void pl_response_close(pl_response *response);
+
+/* A problem in the form of pl_service_answer's, for what happens before a request is one (too large, no
+ * token). code: "limit", "denied", ... */
+void pl_response_problem(pl_response *out, int status, const char *code, const char *detail);
+
+/* The paths, by index; NULL past the end. Methods: "GET POST". */
+const char *pl_service_route(size_t index, const char **methods);
+
+/* What a model is known by: "sha256:" and 64 hexadecimal digits, and a 0: 72 bytes. */
+enum { PL_DIGEST_ROOM = 72 };
+void pl_digest_of(char *out, size_t room, const void *bytes, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,52 @@
+/* service: what the parts of src/request share. The public half is plimsoll/service.h. */
+#ifndef PL_REQUEST_SERVICE_H
+#define PL_REQUEST_SERVICE_H
+
+#include <plimsoll/service.h>
+
+#include "core/json_writer.h"
+#include "request/asked.h"
+#include "request/kept.h"
+
+struct pl_service {
+    pl_service_settings settings;
+    pl_kept *models, *answers;
+};
+
+/* A model in use. */
+typedef struct pl_known_model {
+    pl_item item; /* its first member */
+    pl_model *model;
+    char digest[PL_DIGEST_ROOM];
+    char key[]; /* digest, task and attention */
+} pl_known_model;
+
+/* One request being answered. */
+typedef struct pl_turn {
+    pl_service *service;
+    const pl_request *request;
+    pl_limits limits; /* with the request's deadline and its cancelling */
+    pl_arena *arena;  /* of what is read and written */
+    pl_asked asked;
+    pl_json_writer out; /* into text */
+    pl_text text;
+    pl_error err;
+    int status; /* of the response, where it is no failure's */
+} pl_turn;
+
+/* models.c. The model that the request means, to be given back with pl_turn_give; NULL: turn->err. */
+pl_known_model *pl_turn_model(pl_turn *turn, const pl_asked *asked);
+void pl_turn_give(pl_turn *turn, pl_known_model *model);
+/* The body of the request as a model, opened and kept. */
+pl_known_model *pl_turn_post(pl_turn *turn);
+
+/* replies.c: the response's object is written into turn->out. False: turn->err. */
+bool pl_reply_cards(pl_turn *turn);
+bool pl_reply_model(pl_turn *turn);     /* POST */
+bool pl_reply_described(pl_turn *turn); /* GET */
+bool pl_reply_estimate(pl_turn *turn);
+bool pl_reply_fit(pl_turn *turn);
+bool pl_reply_explain(pl_turn *turn);
+bool pl_reply_collocate(pl_turn *turn);
+
+#endif
