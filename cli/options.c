@@ -165,8 +165,9 @@ const option_row option_table[] = {
      "as the file has it", "sequence length; of exported models, where it is dynamic"},
     {IN(FIT), "seq", 's', "N|?", OPTION_COUNT, PLACE(job.seq), NULL, "as the file has it",
      "sequence length; of exported models, where it is dynamic. ?: the longest that fits"},
-    {READ, "task", 0, "T", OPTION_NAME, PLACE(settings.task), pl_task_name, "as the config says",
-     "what a Hugging Face model is trained to do: its head and loss"},
+    {READ, "task", 0, "T", OPTION_TASK, PLACE(settings.task), pl_task_name, "as the config says",
+     "what a Hugging Face model is trained to do: its head and loss; image-text:WIDTHxHEIGHT: the "
+     "size of its pictures, of models that take any"},
     {READ, "attention", 0, "A", OPTION_NAME, PLACE(settings.attention), pl_attention_name,
      "as the config says, else sdpa", "a Hugging Face model's attention implementation"},
     {MODEL, "precision", 'p', "P", OPTION_PRECISION, PLACE(job.precision), pl_precision_name,
@@ -699,6 +700,10 @@ static int set_value(request *out, const option_row *row, const char *value) {
     case OPTION_SHARING:
         return name && pl_sharing_parse(name, &AT(pl_sharing)) ? 0 : unknown_value(row, value);
     case OPTION_GPU: AT(const char *) = value; return 0; /* read_card resolves it */
+    case OPTION_TASK: /* a size behind the name is the reader's to check */
+        if (!name && strncmp(value, "image-text:", 11) != 0) return unknown_value(row, value);
+        AT(const char *) = name ? name : value;
+        return 0;
     case OPTION_NAME:
         if (!name) return unknown_value(row, value);
         AT(const char *) = name;

@@ -100,6 +100,7 @@ typedef enum option_type {
     OPTION_FILES,     /* file_list: a file more */
     OPTION_FOLDERS,   /* file_list: a folder more */
     OPTION_NAME,      /* const char *: one of names */
+    OPTION_TASK,      /* const char *: one of names, a picture's size behind it */
     OPTION_NAMES,     /* const char *: some of names, commas between them */
     OPTION_GPU,       /* const char *: a card, which may be one of names */
     OPTION_PRECISION, /* pl_precision: one of names, or another way to write one */

@@ -20,7 +20,7 @@ _plimsoll() {
     fit:--seq|fit:-s)
         return ;;
     *:--task)
-        mapfile -t COMPREPLY < <(compgen -W "causal masked seq2seq classify tokens base" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "causal masked seq2seq classify tokens base image-text" -- "$word")
         return ;;
     *:--attention)
         mapfile -t COMPREPLY < <(compgen -W "sdpa eager flash2" -- "$word")

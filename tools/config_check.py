@@ -43,14 +43,15 @@ def types_of(task):
     from plimsoll import _family
     from transformers.models.auto import modeling_auto
     found = []
-    for auto in _family.TASKS[task]:
+    for auto in _family.TASKS[task][:1] if task == "causal" else _family.TASKS[task]:
         names = {"CausalLM": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MaskedLM": "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
                  "Seq2SeqLM": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES", "SpeechSeq2Seq": "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
                  "SequenceClassification": "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
                  "ImageClassification": "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
                  "AudioClassification": "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES",
                  "VideoClassification": "MODEL_FOR_VIDEO_CLASSIFICATION_MAPPING_NAMES",
-                 "TokenClassification": "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES", "": "MODEL_MAPPING_NAMES"}[auto]
+                 "TokenClassification": "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES",
+                 "ImageTextToText": "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "": "MODEL_MAPPING_NAMES"}[auto]
         found += [name for name in getattr(modeling_auto, names) if name not in found]
     return found
 

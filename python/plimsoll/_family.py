@@ -15,7 +15,7 @@ import json
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from . import _export
+from . import _export, _pictures
 from ._errors import UsageError
 from ._library import library, rows, text
 
@@ -27,15 +27,16 @@ MOST_FILE = 16 << 20  # bytes of a config.json
 
 # What the library's task= means: the Auto classes to look in, in order.
 TASKS = {
-    "causal": ("CausalLM",),
+    "causal": ("CausalLM", "ImageTextToText"),  # the second: called with text alone
     "masked": ("MaskedLM",),
     "seq2seq": ("Seq2SeqLM", "SpeechSeq2Seq"),
     "classify": ("SequenceClassification", "ImageClassification", "AudioClassification", "VideoClassification"),
     "tokens": ("TokenClassification",),
     "base": ("",),
+    "image-text": ("ImageTextToText",),
 }
 # Where nothing says what the model is trained to do.
-USUAL = ("Seq2SeqLM", "SpeechSeq2Seq", "MaskedLM", "CausalLM", "ImageClassification", "VideoClassification", "AudioClassification",
+USUAL = ("ImageTextToText", "Seq2SeqLM", "SpeechSeq2Seq", "MaskedLM", "CausalLM", "ImageClassification", "VideoClassification", "AudioClassification",
          "SemanticSegmentation", "SequenceClassification", "")
 
 # How a class's name ends: its labels, as (argument, kind). Kinds: per token, per sample, per pixel.
@@ -114,6 +115,7 @@ def _class_of(config: Any, task: Optional[str]) -> Tuple[Any, str]:
     """The class, and where it comes from in words."""
     import transformers
     if task and task != "auto":
+        task = task.split(":")[0]
         if task not in TASKS:
             raise UsageError("%r is none of %s" % (task, ", ".join(TASKS)), "task")
         for name in TASKS[task]:
@@ -131,6 +133,17 @@ def _class_of(config: Any, task: Optional[str]) -> Tuple[Any, str]:
         if found is not None:
             return found, "which is assumed"
     raise Unable("transformers has no model for model_type %s" % config.model_type)
+
+
+def _picture(task: Optional[str]) -> Optional[Tuple[int, int]]:
+    """Height and width of the picture that a task names: "image-text:640x480"."""
+    if not task or ":" not in task:
+        return None
+    name, _, size = task.partition(":")
+    sides = size.split("x")
+    if name != "image-text" or len(sides) != 2 or not all(side.isdigit() and 0 < int(side) < 100000 for side in sides):
+        raise UsageError("%r is no task: a picture's size is said as image-text:640x480" % task, "task")
+    return int(sides[1]), int(sides[0])
 
 
 # ---- inputs ----
@@ -174,6 +187,8 @@ class _Maker:
         self.given = seq is not None
         self.names = set(inspect.signature(module.forward).parameters)
         self.size = (0, 0)  # of the pictures
+        self.text_alone = False  # of models that take pictures too
+        self.picture: Optional[Tuple[int, int]] = None  # beside a text: height and width, where the caller says
 
     def length(self) -> int:
         """Of the text."""
@@ -249,6 +264,23 @@ class _Maker:
                     out[argument] = self.integers(self.batch, self.length(), most=_number(text_config, "vocab_size"))
             return
 
+    def beside_text(self, out: Dict[str, Any]) -> Dict[str, Any]:
+        """A picture to each sample, at the beginning of its text."""
+        if "pixel_values" not in self.names:
+            raise Unable("%s takes text and other inputs together" % type(self.module).__name__)
+        try:
+            picture = _pictures.Picture(self.module, self.batch, self.picture)
+            self.seq = self.seq or picture.length(USUAL_SEQ)
+            ids = self.integers(self.batch, self.seq, most=_number(self.config.get_text_config(), "vocab_size"))
+            out.update(picture.place(ids))
+        except _pictures.Unfit as problem:
+            raise Unable("%s takes pictures beside text: %s" % (type(self.module).__name__, problem)) from problem
+        if not self.given:
+            self.assumed.append("a sequence of %d" % self.seq)
+        self.assumed += picture.said
+        self.labels(out)
+        return out
+
     def inputs(self) -> Dict[str, Any]:
         main = self.module.main_input_name
         out: Dict[str, Any] = {}
@@ -259,9 +291,9 @@ class _Maker:
             out["pixel_values"] = self.pictures()
             out["return_loss"] = True
             return out
-        if both and not (encoder_decoder and main != "input_ids"):
-            raise Unable("%s takes text and other inputs together" % type(self.module).__name__)
-        if main == "input_ids":
+        if both and not (encoder_decoder and main != "input_ids") and not (self.text_alone and "pixel_values" in self.names):
+            return self.beside_text(out)
+        if main == "input_ids" or (both and self.text_alone):
             config = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
             out["input_ids"] = self.integers(self.batch, self.length(), most=_number(config, "vocab_size"))
             if "bbox" in self.names:
@@ -322,6 +354,8 @@ def build(config: Any, batch: Optional[int], seq: Optional[int], reading: Dict[s
         raise Unable("transformers %s does not build %s on the meta device (%s)"
                      % (transformers.__version__, kind.__name__, _export.reason_of(problem))) from problem
     maker = _Maker(module, batch, seq)
+    maker.text_alone = reading.get("task") == "causal"
+    maker.picture = _picture(reading.get("task"))
     inputs = maker.inputs()
     said.insert(0, "built of the configuration by transformers %s, since the library does not know model_type %s: %s, %s, called with "
                    "%s%s" % (transformers.__version__, config.model_type, kind.__name__, why, ", ".join(inputs), _assumed(maker)))

@@ -108,10 +108,18 @@ def install(recording: Recording, patch: Callable[[Any, str, Any], None]) -> Non
     def bare(value: Any) -> Any:
         return [bare(v) for v in value] if isinstance(value, (list, tuple)) else _values.plain(value)
 
+    def read_in(value: Any) -> Any:
+        """A list whose tensors of one number are read, as PyTorch reads them."""
+        if isinstance(value, (list, tuple)):
+            return type(value)(read_in(v) for v in value) if type(value) in (list, tuple) else value
+        return value.item() if isinstance(value, tensor) and value.dim() == 0 else value
+
     def maker(name: str) -> None:
         make = getattr(torch, name)
 
         def made(data: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(data, (list, tuple)) and name != "from_numpy":
+                data = read_in(data)
             if not holds_made(data):
                 return make(data, *args, **kwargs)
             out = make(bare(data), *args, **kwargs)

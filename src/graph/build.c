@@ -52,6 +52,7 @@ struct pl_builder {
     int32_t *results;
     size_t arg_count, arg_room, result_count, result_room;
     bool calling;
+    size_t called, given; /* nodes and inputs before modules that are not called */
     pl_tensor nothing;
     int64_t no_sizes[1];
     pl_error failure; /* code PL_OK: none */
@@ -100,6 +101,12 @@ static bool grow(pl_builder *b, void **array, size_t *room, size_t need, size_t 
     if (!moved) return pl_build_no_memory(b);
     *array = moved;
     return true;
+}
+
+void *pl_build_array(pl_builder *b, int64_t count, size_t size) {
+    void *array = pl_build_failed(b) ? NULL : pl_arena_array(b->scratch, (size_t)count + 1, size);
+    if (!array) pl_build_no_memory(b);
+    return array;
 }
 
 /* ---- opening ---- */
@@ -568,6 +575,24 @@ pl_autocast pl_build_autocast(pl_builder *b, pl_autocast region) {
     return before;
 }
 
+enum { DROPPED = -2 }; /* the producer of a value that no graph has */
+
+void pl_build_uncalled(pl_builder *b, bool on) {
+    end_call(b);
+    if (on) {
+        b->called = b->node_count;
+        b->given = b->input_count;
+        return;
+    }
+    for (size_t i = b->tensor_count; i-- > 0;) {
+        pl_tensor *t = &b->tensors[i];
+        if (t->role == PL_ROLE_VALUE && t->producer >= (int32_t)b->called) t->producer = DROPPED;
+    }
+    for (size_t i = b->given; i < b->input_count; i++) b->tensors[b->inputs[i]].producer = DROPPED;
+    b->node_count = b->called;
+    b->input_count = b->given;
+}
+
 /* ---- finishing ---- */
 
 /* Numbers the parameters below a component: its own, then its children's. Depth is that of paths,
@@ -608,8 +633,10 @@ static void put_in_order(pl_builder *b) {
     number_below(b, 0, PL_ROLE_PARAMETER, place, &next);
     number_below(b, 0, PL_ROLE_BUFFER, place, &next);
     for (size_t i = 0; i < b->tensor_count; i++)
-        if (place[i] < 0) place[i] = next++;
+        if (place[i] < 0 && b->tensors[i].producer != DROPPED) place[i] = next++;
+    g->tensor_count = next;
     for (size_t i = 0; i < b->tensor_count; i++) {
+        if (place[i] < 0) continue;
         pl_tensor *t = &g->tensors[place[i]];
         *t = b->tensors[i];
         renumber(&t->tied, place);
@@ -647,7 +674,6 @@ pl_status pl_builder_finish(pl_builder **builder, pl_graph **out, pl_error *err)
     end_call(b);
     if (!pl_build_failed(b)) put_in_order(b);
     if (!pl_build_failed(b)) {
-        g->tensor_count = (int32_t)b->tensor_count;
         g->node_count = (int32_t)b->node_count;
         g->module_count = (int32_t)b->module_count;
         g->input_count = (int32_t)b->input_count;

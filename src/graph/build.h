@@ -43,6 +43,9 @@ bool pl_build_failed(const pl_builder *b);
 const char *pl_build_text(pl_builder *b, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* For lists of tensors and sizes: lives as long as the builder. NULL: failed. */
+void *pl_build_array(pl_builder *b, int64_t count, size_t size);
+
 /* ---- modules ---- */
 
 /* The call of a child: name is relative ("self_attn", "layers.0"), "" the model itself; type as
@@ -63,6 +66,10 @@ void pl_module_children(pl_builder *b, const char *names);
  * Holds for the present module call; entering one of torch.nn starts with the caller's line, any
  * other with none; leaving returns to the caller's. */
 void pl_line(pl_builder *b, const char *code);
+
+/* Between on and off modules are there and not called: their parameters are kept, operators, values
+ * and inputs are not. What was made meanwhile is nobody's argument. Not nested. */
+void pl_build_uncalled(pl_builder *b, bool on);
 
 /* ---- tensors ---- */
 

@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "import/families/decoder.h"
 #include "import/hf_config.h"
 
-enum { USUAL_SEQ = 1024 };
+enum { USUAL_SEQ = 1024, LEAST_TEXT = 256 /* beside a picture */ };
 
 /* A file in families/ is one line here. */
 static const pl_hf_family *const families[] = {
@@ -30,6 +31,7 @@ static const pl_hf_family *const families[] = {
     pl_hf_clip,
     pl_hf_modernbert,
     pl_hf_deberta_v1,
+    pl_hf_qwen_vl,
     // clang-format on
 };
 
@@ -40,6 +42,7 @@ typedef struct description {
     const char *file;
     pl_task task;
     pl_hf_attention attn;
+    int64_t picture[2]; /* asked for: height and width; 0: not */
 } description;
 
 static const pl_hf_family *find_family(const char *model_type) {
@@ -68,6 +71,7 @@ static const struct {
     {"classify", PL_TASK_CLASSIFY},
     {"tokens", PL_TASK_TOKENS},
     {"base", PL_TASK_BASE},
+    {"image-text", PL_TASK_PICTURES},
     /* as models/auto calls them */
     {"causal-lm", PL_TASK_CAUSAL},
     {"masked-lm", PL_TASK_MASKED},
@@ -76,6 +80,7 @@ static const struct {
     {"image-classification", PL_TASK_CLASSIFY},
     {"audio-classification", PL_TASK_CLASSIFY},
     {"token-classification", PL_TASK_TOKENS},
+    {"image-text-to-text", PL_TASK_PICTURES},
 };
 
 /* How a class in `architectures` ends; the first that fits. */
@@ -118,13 +123,33 @@ static pl_task task_of_architecture(const char *name) {
     return PL_TASK_AUTO;
 }
 
+/* A task's name and what may stand behind it: "image-text:640x480", a picture's width and height. */
+static pl_task named_task(const char *asked, int64_t picture[2]) {
+    size_t length = strcspn(asked, ":");
+    pl_task task = PL_TASK_AUTO;
+    for (size_t i = 0; i < sizeof task_names / sizeof *task_names; i++)
+        if (strlen(task_names[i].name) == length && strncmp(task_names[i].name, asked, length) == 0)
+            task = task_names[i].task;
+    if (!asked[length]) return task;
+    int width = 0, height = 0, end = 0;
+    if (task != PL_TASK_PICTURES ||
+        sscanf(asked + length, ":%5dx%5d%n", &width, &height, &end) != 2 || width < 1 ||
+        height < 1 || asked[length + (size_t)end])
+        return PL_TASK_AUTO;
+    picture[0] = height;
+    picture[1] = width;
+    return task;
+}
+
+static bool is_asked(const char *task) {
+    return task && *task && strcmp(task, "auto") != 0;
+}
+
 static pl_status choose_task(description *d, pl_recipe *recipe, const char *asked, pl_error *err) {
     const pl_hf_family *f = d->family;
     d->task = f->usual;
-    if (asked && *asked && strcmp(asked, "auto") != 0) {
-        pl_task task = PL_TASK_AUTO;
-        for (size_t i = 0; i < sizeof task_names / sizeof *task_names; i++)
-            if (strcmp(task_names[i].name, asked) == 0) task = task_names[i].task;
+    if (is_asked(asked)) {
+        pl_task task = named_task(asked, d->picture);
         char has[128] = "";
         for (int t = 1; t < PL_TASKS; t++)
             if (can(f, (pl_task)t) && strlen(has) + 32 < sizeof has)
@@ -133,6 +158,11 @@ static pl_status choose_task(description *d, pl_recipe *recipe, const char *aske
         if (task == PL_TASK_AUTO || !can(f, task))
             return pl_fail(err, PL_USAGE, "task", -1, "%s is no task of %s, which has: %s", asked,
                            f->model_type, has);
+        if (d->picture[0] && !f->any_size)
+            return pl_fail(err, PL_USAGE, "task", -1,
+                           "%s takes pictures of one size, which the config says: %s is not "
+                           "followed",
+                           f->model_type, asked);
         d->task = task;
         return PL_OK;
     }
@@ -144,6 +174,7 @@ static pl_status choose_task(description *d, pl_recipe *recipe, const char *aske
                        "architectures: %.60s, an encoder alone, is not built; the task base or "
                        "seq2seq builds encoder and decoder",
                        architecture);
+    if (task == PL_TASK_SEQ2SEQ && can(f, PL_TASK_PICTURES)) task = PL_TASK_PICTURES;
     if (can(f, task)) {
         d->task = task;
         if (ends_with(architecture, "ForPreTraining"))
@@ -265,12 +296,27 @@ static pl_status unknown_family(const char *model_type, const char *hybrid, int6
                    model_type ? model_type : "(none)", names);
 }
 
+/* A model of pictures and text is built whole where its language model is one that is known inside
+ * others, and unless a task is asked for that only the language model has. */
+static bool built_whole(const description *d, const pl_config *config, const char *asked) {
+    int64_t picture[2];
+    return d->family && d->family->picture &&
+           pl_decoder_plan(pl_config_text(config, "text_config.model_type")) &&
+           (!is_asked(asked) || named_task(asked, picture) == PL_TASK_AUTO ||
+            can(d->family, named_task(asked, picture)));
+}
+
 static pl_status choose_family(description *d, pl_config *config, pl_recipe *recipe,
-                               pl_error *err) {
+                               const char *asked, pl_error *err) {
     const char *type = pl_config_text(config, "model_type");
     if (type && !pl_config_defaults(config, recipe->arena, type))
         return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
     d->family = find_family(type);
+    if (d->family && d->family->picture && !pl_config_given(config, "text_config") &&
+        pl_config_given(config, "hidden_size") && /* as its first files were written */
+        !pl_config_demote(config, recipe->arena, "text_config"))
+        return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
+    if (built_whole(d, config, asked)) return PL_OK;
     const char *inner = pl_config_text(config, "text_config.model_type");
     if (d->family && d->family->whole) return PL_OK;
     if (!pl_config_has(config, "hidden_size") && pl_config_has(config, "text_config.hidden_size")) {
@@ -408,6 +454,45 @@ static const char *name_model(const pl_config *c, const char *file, char *room, 
 
 /* ---- building ---- */
 
+static pl_hf model_of(const description *d, pl_builder *b) {
+    return (pl_hf){.b = b,
+                   .config = d->config,
+                   .part = "",
+                   .family = d->family,
+                   .guessed = d->guessed,
+                   .task = d->task,
+                   .attn = d->attn,
+                   .batch = 1,
+                   .seq = 1,
+                   .file = d->file,
+                   .failed_at = -1,
+                   .picture = {d->picture[0], d->picture[1]}};
+}
+
+/* The sequence holds the picture's tokens: where none is said there is room for a text too. What is
+ * wrong with the keys is said when the model is built. */
+static pl_status choose_picture(pl_recipe *recipe, const description *d, pl_error *err) {
+    pl_budget *budget = pl_arena_budget(recipe->arena);
+    pl_builder *b = pl_builder_open("picture", budget);
+    if (!b) return pl_budget_fail(err, budget, d->file);
+    pl_hf m = model_of(d, b);
+    pl_hf_picture picture = d->family->picture(&m);
+    bool failed = pl_build_failed(b);
+    pl_builder_close(&b);
+    if (failed) return PL_OK;
+    if (picture.tokens > recipe->seq - LEAST_TEXT)
+        recipe->seq = (picture.tokens + 2 * LEAST_TEXT - 1) / LEAST_TEXT * LEAST_TEXT;
+    pl_recipe_warn(recipe,
+                   "a picture to each sample is assumed, of %lld x %lld pixels%s: %lld tokens of "
+                   "the sequence stand for it%s",
+                   (long long)picture.width, (long long)picture.height,
+                   d->family->any_size ? " behind its processor" : "", (long long)picture.tokens,
+                   d->family->any_size && !d->picture[0]
+                       ? " (the task image-text:WIDTHxHEIGHT says another)"
+                       : "");
+    return PL_OK;
+}
+
 static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, pl_budget *budget,
                        pl_graph **out, pl_error *err) {
     const description *d = recipe->description;
@@ -416,18 +501,10 @@ static pl_status build(const pl_recipe *recipe, int64_t batch, int64_t seq, pl_b
         return pl_fail(err, PL_USAGE, batch < 1 ? "batch" : "seq", -1, "expected at least 1");
     pl_builder *b = pl_builder_open(recipe->name, budget);
     if (!b) return pl_budget_fail(err, budget, d->file);
-    pl_hf m = {.b = b,
-               .config = d->config,
-               .part = "",
-               .family = d->family,
-               .guessed = d->guessed,
-               .task = d->task,
-               .attn = d->attn,
-               .batch = batch,
-               .seq = seq,
-               .dtype = recipe->dtype,
-               .file = d->file,
-               .failed_at = -1};
+    pl_hf m = model_of(d, b);
+    m.batch = batch;
+    m.seq = seq;
+    m.dtype = recipe->dtype;
     pl_build_parameter_dtype(b, recipe->dtype);
     d->family->build(&m);
     pl_status status = pl_builder_finish(&b, out, err);
@@ -443,14 +520,15 @@ static pl_status describe(pl_recipe *recipe, const char *bytes, size_t size, con
     d->file = pl_arena_string(recipe->arena, file, strlen(file));
     if (!d->file) return pl_budget_fail(err, pl_arena_budget(recipe->arena), file);
     pl_status status = pl_config_read(&config, recipe->arena, bytes, size, d->file, err);
-    if (status == PL_OK) status = choose_family(d, config, recipe, err);
+    const char *asked = reading ? reading->task : NULL;
+    if (status == PL_OK) status = choose_family(d, config, recipe, asked, err);
     if (status != PL_OK) return status;
     d->config = config;
     char room[256];
     name_model(config, file, room, sizeof room);
     recipe->name = pl_arena_string(recipe->arena, room, strlen(room));
     if (!recipe->name) return pl_budget_fail(err, pl_arena_budget(recipe->arena), file);
-    status = choose_task(d, recipe, reading ? reading->task : NULL, err);
+    status = choose_task(d, recipe, asked, err);
     if (status == PL_OK)
         status = choose_attention(d, recipe, reading ? reading->attention : NULL, err);
     if (status != PL_OK) return status;
@@ -459,6 +537,13 @@ static pl_status describe(pl_recipe *recipe, const char *bytes, size_t size, con
     warn_of_defaults(recipe, config);
     if (d->family->warning) pl_recipe_warn(recipe, "%s", d->family->warning);
     choose_sizes(recipe, d);
+    if (d->task == PL_TASK_PICTURES)
+        status = choose_picture(recipe, d, err);
+    else if (d->family->picture)
+        pl_recipe_warn(recipe,
+                       "called with text alone: the tower for pictures lies beside it and is not "
+                       "run (the task image-text runs it)");
+    if (status != PL_OK) return status;
     recipe->description = d;
     recipe->build = build;
     return PL_OK;

@@ -18,6 +18,7 @@ typedef enum pl_task {
     PL_TASK_CLASSIFY, /* AutoModelForSequenceClassification, ..ImageClassification */
     PL_TASK_TOKENS,   /* AutoModelForTokenClassification */
     PL_TASK_BASE,     /* AutoModel: no head, no loss */
+    PL_TASK_PICTURES, /* AutoModelForImageTextToText: pictures beside text */
     PL_TASKS
 } pl_task;
 
@@ -41,7 +42,14 @@ typedef struct pl_hf {
     pl_dtype dtype;     /* of the weights, as the graph has them */
     const char *file;   /* for messages */
     int64_t failed_at;  /* byte of the key that was refused; -1: none was */
+    int64_t picture[2]; /* beside the text, height and width, before the processor; 0: not said */
 } pl_hf;
+
+/* One picture to a sample, as its processor gives it. */
+typedef struct pl_hf_picture {
+    int64_t height, width; /* in pixels */
+    int64_t tokens;        /* of the sequence that stand for it */
+} pl_hf_picture;
 
 /* Keys of the config. A number that is there and of another kind, or out of 0 .. 2^40, makes the
  * build fail with the key's name; null counts as absent. Names may have alternatives split by '|':
@@ -92,13 +100,18 @@ struct pl_hf_family {
     int64_t kept_positions;  /* of the table's, not for tokens: RoBERTa counts from padding on */
     int64_t usual_positions; /* of learnt_positions: how many, where the file does not say */
     bool whole;              /* of several models in one (text_config, ..): all are built */
-    uint32_t no_attention;   /* 1 << PL_ATTN_FLASH2 | ..: what it does not follow; its own runs */
+    /* Of models that take pictures beside text, whose language model's keys are in "text_config";
+     * NULL: others. any_size: the processor keeps the picture's shape. */
+    pl_hf_picture (*picture)(pl_hf *m);
+    bool any_size;
+    uint32_t no_attention; /* 1 << PL_ATTN_FLASH2 | ..: what it does not follow; its own runs */
 };
 
 /* Each file in families/ exports rows, ended by one without model_type; hf.c lists the files. */
 extern const pl_hf_family pl_hf_llama[], pl_hf_mixtures[], pl_hf_gpt[], pl_hf_bert[],
     pl_hf_vision[], pl_hf_t5[], pl_hf_bart[], pl_hf_deberta[], pl_hf_mamba[];
 extern const pl_hf_family pl_hf_clip[], pl_hf_modernbert[], pl_hf_deberta_v1[];
+extern const pl_hf_family pl_hf_llava[], pl_hf_qwen_vl[]; /* pictures beside text */
 
 /* ---- hf_layers.c: layers with their modules and parameters, as torch.nn has them ---- */
 

@@ -269,6 +269,29 @@ bool pl_config_promote(pl_config *c, pl_arena *arena, const char *name) {
     return index_entries(c, arena);
 }
 
+bool pl_config_demote(pl_config *c, pl_arena *arena, const char *name) {
+    static const char *const own[] = {"model_type",         "architectures", "dtype",
+                                      "torch_dtype",        "_name_or_path", "transformers_version",
+                                      "quantization_config"};
+    size_t length = strlen(name), count = c->count;
+    for (size_t i = 0; i < count; i++) {
+        entry e = c->entries[i];
+        const char *config = strstr(e.key, "_config");
+        bool kept = config && (!config[7] || config[7] == '.');
+        for (size_t k = 0; k < sizeof own / sizeof *own && !kept; k++)
+            kept = strcmp(e.key, own[k]) == 0;
+        if (kept) continue;
+        size_t end = strlen(e.key);
+        char *key = pl_arena_alloc(arena, length + end + 2);
+        if (!key) return false;
+        memcpy(key, name, length);
+        key[length] = '.';
+        memcpy(key + length + 1, e.key, end + 1);
+        if (!add(c, arena, key, e.said, e.value, e.at)) return false;
+    }
+    return index_entries(c, arena);
+}
+
 /* ---- defaults ---- */
 
 /* The JSON of a model type's line; NULL: there is none. */

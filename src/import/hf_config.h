@@ -12,6 +12,10 @@ pl_status pl_config_read(pl_config **out, pl_arena *arena, const char *bytes, si
  * false: out of memory. */
 bool pl_config_promote(pl_config *config, pl_arena *arena, const char *name);
 
+/* The other way: keys of the file become keys of the object called name, which the file does not
+ * have, as far as they are of a model and not of another configuration. false: out of memory. */
+bool pl_config_demote(pl_config *config, pl_arena *arena, const char *name);
+
 /* What transformers' class of that model_type holds where the file says nothing, and the classes of
  * the configurations inside it ("vision_config."): from now on every question about a key that
  * the file does not have is answered by it. A null in the file is an answer. Of types that are not

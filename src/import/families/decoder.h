@@ -67,6 +67,7 @@ typedef struct pl_decoder {
     bool eager_only;   /* sdpa is not supported */
     bool float_rotary; /* cos and sin stay float32 */
     bool two_rotaries; /* of sliding and of full layers */
+    bool grid_rotary;  /* three positions to a token, each with its share of the angles: Qwen2-VL */
     bool some_without_rotary; /* no_rope_layers */
     double rotary_share; /* partial_rotary_factor, where the file does not say; 0: no such thing */
     bool dropouts;       /* residual dropout modules: Phi 3 */

@@ -34,12 +34,63 @@ int32_t pl_decoder_embed(pl_decoding *d, const char *name, int32_t ids, int32_t 
     return pl_aten_scalar(b, "aten.mul.Tensor", x, pl_hf_float(m, "embedding_multiplier", 1));
 }
 
+/* position_ids [3,B,S], or [1,S] for all three; cos and sin [B,S,rotary_dim]. The angles of frames,
+ * rows and columns stand side by side in mrope_section's parts. */
+static void grid_rotary(pl_decoding *d, const char *type, int32_t position_ids) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    int64_t half = d->rotary_dim / 2, sections[3] = {half - 2 * (half * 3 / 8), half * 3 / 8, 0};
+    sections[2] = sections[1];
+    for (int i = 0; i < 3; i++)
+        sections[i] = pl_hf_list_int(m, "rope_parameters.mrope_section|rope_scaling.mrope_section",
+                                     i, sections[i]);
+    if (sections[0] + sections[1] + sections[2] != half)
+        pl_hf_refuse(m, "rope_parameters.mrope_section|rope_scaling.mrope_section",
+                     "its parts should make half a head, %lld", (long long)half);
+    pl_module_enter(b, "rotary_emb", type);
+    int32_t freq = pl_build_buffer(b, "inv_freq", PL_DT_F32, false, PL_SIZES(half));
+    pl_build_buffer(b, "original_inv_freq", PL_DT_F32, false, PL_SIZES(half));
+    bool grad = pl_build_no_grad(b, true);
+    pl_line(b, "position_ids = position_ids.expand(3, -1, -1)");
+    if (pl_built_dims(b, position_ids) < 3) position_ids = pl_aten_unsqueeze(b, position_ids, 0);
+    int32_t f = pl_aten_expand(b, position_ids, PL_SIZES(3, m->batch, m->seq));
+    pl_line(b, "freqs = position_ids[..., None].float() * self.inv_freq");
+    f = pl_aten_mul(b, pl_aten_to(b, pl_aten_unsqueeze(b, f, -1), PL_DT_F32), freq);
+    static const char *const lines[2][2] = {{"1: cos = freqs.cos() * self.attention_scaling",
+                                             "2: cos = self.recomposition_frequencies(cos)"},
+                                            {"1: sin = freqs.sin() * self.attention_scaling",
+                                             "2: sin = self.recomposition_frequencies(sin)"}};
+    int32_t angle[2];
+    for (int i = 0; i < 2; i++) {
+        pl_line(b, lines[i][0]);
+        angle[i] = pl_aten_unary(b, i ? "aten.sin.default" : "aten.cos.default", f);
+        angle[i] = pl_aten_scalar(b, "aten.mul.Tensor", angle[i], 1);
+    }
+    for (int i = 1; i >= 0; i--) {
+        int32_t parts[3], one[3];
+        pl_line(b, lines[i][1]);
+        pl_aten_split(b, angle[i], 3, sections, -1, parts);
+        for (int k = 0; k < 3; k++) one[k] = pl_aten_select(b, parts[k], 0, k);
+        int32_t freqs = pl_aten_cat(b, 3, one, -1);
+        angle[i] = pl_aten_cat(b, 2, (int32_t[]){freqs, freqs}, -1);
+    }
+    pl_line(b, "return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)");
+    d->cos[0] = d->cos[1] = pl_aten_type_as(b, angle[0], d->embeds);
+    d->sin[0] = d->sin[1] = pl_aten_type_as(b, angle[1], d->embeds);
+    pl_build_no_grad(b, grad);
+    pl_module_leave(b);
+}
+
 static void rotary(pl_decoding *d, int32_t position_ids) {
     pl_hf *m = d->m;
     const char *type = pl_decoder_type(d, "RotaryEmbedding");
     pl_dtype like = d->plan->float_rotary ? PL_DT_UNKNOWN : m->dtype;
     if (d->plan->latent && d->plan->latent->complex) {
         pl_latent_rotary(d, position_ids);
+        return;
+    }
+    if (d->plan->grid_rotary) {
+        grid_rotary(d, type, position_ids);
         return;
     }
     if (!d->plan->two_rotaries) {
@@ -212,6 +263,9 @@ const pl_hf_family pl_hf_llama[] = {
                                  .window = PL_WINDOW_ALL)},
     {ROW("qwen2", HEADS), PLAN(.package = "qwen2", .prefix = "Qwen2", .eps = "rms_norm_eps",
                                .qkv_bias = "", .window = PL_WINDOW_LAST)},
+    {ROW("qwen2_vl_text", CAUSAL),
+     PLAN(.package = "qwen2_vl", .prefix = "Qwen2VL", .eps = "rms_norm_eps", .qkv_bias = "",
+          .window = PL_WINDOW_LAST, .grid_rotary = true)},
     {ROW("qwen3", HEADS),
      PLAN(.package = "qwen3", .prefix = "Qwen3", .eps = "rms_norm_eps", .qk = PL_QK_VIEW,
           .qkv_bias = "attention_bias", .out_bias = "attention_bias", .window = PL_WINDOW_LAST)},
