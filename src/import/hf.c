@@ -21,6 +21,7 @@ static const pl_hf_family *const families[] = {
     // clang-format off
     pl_hf_llama,
     pl_hf_mixtures,
+    pl_hf_llama_more,
     pl_hf_gpt,
     pl_hf_bert,
     pl_hf_vision,

@@ -77,6 +77,7 @@ int32_t pl_hf_input_ids(pl_hf *m); /* the input "input_ids" int64 [batch, seq] *
 /* Elements of a list: count (0: absent or no list), and the element's number or string. */
 int64_t pl_hf_list(pl_hf *m, const char *key);
 int64_t pl_hf_list_int(pl_hf *m, const char *key, int64_t index, int64_t otherwise);
+double pl_hf_list_float(pl_hf *m, const char *key, int64_t index, double otherwise);
 const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const char *otherwise);
 
 /* Experts, and how many of them a token goes to: names that families give the keys. */
@@ -108,8 +109,8 @@ struct pl_hf_family {
 };
 
 /* Each file in families/ exports rows, ended by one without model_type; hf.c lists the files. */
-extern const pl_hf_family pl_hf_llama[], pl_hf_mixtures[], pl_hf_gpt[], pl_hf_bert[],
-    pl_hf_vision[], pl_hf_t5[], pl_hf_bart[], pl_hf_deberta[], pl_hf_mamba[];
+extern const pl_hf_family pl_hf_llama[], pl_hf_llama_more[], pl_hf_mixtures[], pl_hf_gpt[],
+    pl_hf_bert[], pl_hf_vision[], pl_hf_t5[], pl_hf_bart[], pl_hf_deberta[], pl_hf_mamba[];
 extern const pl_hf_family pl_hf_clip[], pl_hf_modernbert[], pl_hf_deberta_v1[];
 extern const pl_hf_family pl_hf_llava[], pl_hf_qwen_vl[]; /* pictures beside text */
 

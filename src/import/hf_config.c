@@ -570,6 +570,15 @@ int64_t pl_hf_list_int(pl_hf *m, const char *key, int64_t index, int64_t otherwi
     return i ? whole(m, e->said, i, e->at, otherwise) : otherwise;
 }
 
+double pl_hf_list_float(pl_hf *m, const char *key, int64_t index, double otherwise) {
+    const entry *e;
+    const item *i = element(m, key, index, &e);
+    if (!i || i->kind == NOTHING) return otherwise;
+    if (i->kind == INTEGER || i->kind == REAL) return i->f;
+    refuse(m, e->said, e->at, "expected a list of numbers");
+    return otherwise;
+}
+
 const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const char *otherwise) {
     const entry *e;
     const item *i = element(m, key, index, &e);

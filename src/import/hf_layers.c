@@ -139,6 +139,30 @@ static int32_t gelu_clipped(pl_builder *b, int32_t x, const char *target) {
     return pl_call_result_like(b, y);
 }
 
+/* where(x > 0, a x x + beta x, (expm1(min(x, eps)) - x) c + beta x), a and c learnt: two numbers
+ * under softplus. */
+static int32_t xielu(pl_builder *b, int32_t x, const char *target) {
+    (void)target;
+    int32_t p = pl_build_parameter(b, "alpha_p", PL_SIZES(1));
+    int32_t n = pl_build_parameter(b, "alpha_n", PL_SIZES(1));
+    pl_dtype type = pl_built(b, p)->dtype;
+    int32_t beta = pl_build_buffer(b, "beta", type, true, 0, NULL);
+    int32_t eps = pl_build_buffer(b, "eps", type, true, 0, NULL);
+    pl_line(b, "alpha_p = nn.functional.softplus(self.alpha_p)");
+    p = pl_aten_unary(b, "aten.softplus.default", p);
+    pl_line(b, "alpha_n = self.beta + nn.functional.softplus(self.alpha_n)");
+    n = pl_aten_add(b, beta, pl_aten_unary(b, "aten.softplus.default", n));
+    pl_line(b, "return torch.where(");
+    int32_t positive = pl_aten_scalar(b, "aten.gt.Scalar", x, 0);
+    int32_t above = pl_aten_mul(b, pl_aten_mul(b, p, x), x);
+    above = pl_aten_add(b, above, pl_aten_mul(b, beta, x));
+    int32_t least = pl_aten_binary(b, "aten.min.other", x, eps);
+    int32_t below = pl_aten_unary(b, "aten.expm1.default", least);
+    below = pl_aten_mul(b, pl_aten_binary(b, "aten.sub.Tensor", below, x), n);
+    below = pl_aten_add(b, below, pl_aten_mul(b, beta, x));
+    return pl_aten_where(b, positive, above, below);
+}
+
 #define ACTIVATIONS "transformers.activations."
 #define TORCH       "torch.nn.modules.activation."
 
@@ -167,6 +191,7 @@ static const struct {
     {"silu", ACTIVATIONS "SiLUActivation", one_operator, "aten.silu.default"},
     {"swish", TORCH "SiLU", one_operator, "aten.silu.default"},
     {"tanh", TORCH "Tanh", one_operator, "aten.tanh.default"},
+    {"xielu", ACTIVATIONS "XIELUActivation", xielu, NULL},
 };
 
 int32_t pl_hf_activation(pl_hf *m, const char *name, const char *act, int32_t x) {

@@ -38,6 +38,15 @@ void pl_run_to_unless_autocast(pl_eager *e, const pl_node *node, const pl_operat
     pl_set_output(e, node, 0, pl_to(e, self, dtype));
 }
 
+/* self in the type of autocast, where there is any: what some models cast by themselves. */
+void pl_run_to_autocast(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *self = pl_arg_value(e, node, "self");
+    if (!self) return;
+    pl_dtype dtype = e->autocast ? (pl_dtype)e->autocast : (pl_dtype)self->dtype;
+    pl_set_output(e, node, 0, pl_to(e, self, dtype));
+}
+
 static void keep_gradient(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
     (void)e;
     (void)fn;

@@ -165,6 +165,7 @@ extern pl_run pl_run_dropout, pl_run_feature_dropout, pl_run_softmax, pl_run_emb
     pl_run_margin_loss, pl_run_made_loss;
 extern pl_run pl_run_norm, pl_run_var_mean, pl_run_embedding_bag;
 extern pl_run pl_run_linear_4bit, pl_run_to_result, pl_run_to_unless_autocast, pl_run_requires_grad;
+extern pl_run pl_run_to_autocast;
 extern pl_run pl_run_bilinear, pl_run_cdist, pl_run_cosine, pl_run_pairwise, pl_run_columns,
     pl_run_grid_sample, pl_run_affine_grid, pl_run_rfft, pl_run_weight_norm;
 

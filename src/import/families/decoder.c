@@ -29,7 +29,8 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
     d->layers = pl_hf_layers(m, "num_hidden_layers");
     d->heads = pl_hf_need(m, "num_attention_heads");
     d->kv_heads = pl_hf_int(m, "num_key_value_heads", d->heads);
-    d->head_dim = pl_hf_int(m, "head_dim", d->width / d->heads);
+    d->head_dim = d->width / d->heads;
+    if (!plan->no_head_dim) d->head_dim = pl_hf_int(m, "head_dim", d->head_dim);
     d->inner = pl_hf_need(m, "intermediate_size");
     if (d->kv_heads < 1 || d->heads % d->kv_heads != 0)
         pl_hf_refuse(m, "num_key_value_heads", "%lld does not divide num_attention_heads, %lld",
@@ -62,7 +63,8 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
         plan->wiring == PL_WIRING_PARALLEL || pl_hf_bool(m, "use_parallel_residual", false);
     double per_head = pl_hf_float(m, "query_pre_attn_scalar", (double)d->head_dim);
     d->scale = per_head > 0 ? 1 / sqrt(per_head) : 1;
-    if (plan->multipliers) d->scale = pl_hf_float(m, "attention_multiplier", 1);
+    if (plan->multipliers)
+        d->scale = pl_hf_float(m, "attention_multiplier", plan->logits_times ? d->scale : 1);
     d->multiplier = plan->multipliers ? pl_hf_float(m, "residual_multiplier", 1) : 1;
     d->cap = plan->caps ? pl_hf_float(m, "attn_logit_softcapping", 0) : 0;
     d->window = plan->window == PL_WINDOW_NONE ? 0 : pl_hf_int(m, "sliding_window", 0);
@@ -71,8 +73,12 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
     d->attention_type = pl_decoder_type(d, "Attention");
     d->mlp_type = pl_decoder_type(d, "MLP");
     d->layer_type = pl_decoder_type(d, "DecoderLayer");
-    d->norm_type = pl_decoder_type(
-        d, plan->norm == PL_NORM_BARE || plan->norm == PL_NORM_MEAN ? "LayerNorm" : "RMSNorm");
+    d->norm_type =
+        pl_decoder_type(d, plan->norm == PL_NORM_BARE || plan->norm == PL_NORM_MEAN ? "LayerNorm"
+                           : plan->norm == PL_NORM_LAYER_ONE                        ? "LayerNorm1P"
+                                                                                    : "RMSNorm");
+    d->wiring =
+        plan->post_norm && !pl_hf_bool(m, plan->post_norm, true) ? PL_WIRING_PRE : plan->wiring;
     if (plan->latent) pl_latent_read(d);
     if (plan->mlp == PL_MLP_EXPERTS) pl_decoder_read_experts(d);
     for (int i = 0; i < 2; i++) d->mask[i] = d->cos[i] = d->sin[i] = PL_NONE;
@@ -88,9 +94,11 @@ bool pl_decoder_slides(pl_decoding *d, int64_t layer) {
     case PL_WINDOW_LAST: return layer >= pl_hf_int(m, "max_window_layers", 28);
     case PL_WINDOW_ALTERNATE: return layer % 2 == 0;
     case PL_WINDOW_PATTERN: {
-        int64_t every = pl_hf_int(m, "sliding_window_pattern|_sliding_window_pattern", 6);
+        int64_t usual = d->plan->pattern ? d->plan->pattern : 6;
+        int64_t every = pl_hf_int(m, "sliding_window_pattern|_sliding_window_pattern", usual);
         return every < 1 || (layer + 1) % every != 0;
     }
+    case PL_WINDOW_FIRST: return layer % d->plan->pattern != 0;
     default: return false;
     }
 }
@@ -115,7 +123,8 @@ static int32_t norm_rms(pl_decoding *d, int32_t x, int32_t weight) {
     pl_dtype type = pl_built(b, x)->dtype;
     pl_line(b, "hidden_states = hidden_states.to(torch.float32)");
     int32_t y = root_mean_square(b, pl_aten_to(b, x, PL_DT_F32), d->eps, true);
-    if (d->plan->norm == PL_NORM_RMS_FLOAT) {
+    if (d->plan->norm == PL_NORM_RMS_WIDE) weight = pl_aten_to(b, weight, PL_DT_F32);
+    if (d->plan->norm != PL_NORM_RMS) {
         pl_line(b, "return (self.weight * hidden_states).to(input_dtype)");
         return pl_aten_to(b, pl_aten_mul(b, weight, y), type);
     }
@@ -132,6 +141,34 @@ static int32_t norm_one(pl_decoding *d, int32_t x, int32_t weight) {
     y = pl_aten_mul(b, y, w);
     pl_line(b, "return output.type_as(x)");
     return pl_aten_type_as(b, y, x);
+}
+
+static int32_t norm_rms_bare(pl_decoding *d, int32_t x) {
+    pl_builder *b = d->m->b;
+    pl_line(b, "return self._norm(x.float()).type_as(x)");
+    int32_t y = root_mean_square(b, pl_aten_to(b, x, PL_DT_F32), d->eps, false);
+    return pl_aten_type_as(b, y, x);
+}
+
+static int32_t cast_if_autocast(pl_builder *b, int32_t x) {
+    pl_call(b, "transformers.cast_if_autocast.default");
+    pl_call_tensor(b, "self", x);
+    return pl_call_result_like(b, x);
+}
+
+static int32_t norm_layer_one(pl_decoding *d, int32_t x, int32_t weight) {
+    pl_builder *b = d->m->b;
+    int32_t bias = pl_build_parameter(b, "bias", PL_SIZES(pl_built_size(b, x, -1)));
+    pl_line(b, "args = _cast_if_autocast_enabled(");
+    weight = pl_aten_scalar(b, "aten.add.Tensor", weight, 1.0);
+    x = cast_if_autocast(b, x);
+    weight = cast_if_autocast(b, weight);
+    bias = cast_if_autocast(b, bias);
+    pl_autocast region = pl_build_autocast(b, PL_AUTOCAST_OFF);
+    pl_line(b, "return F.layer_norm(*args)");
+    x = pl_aten_layer_norm(b, x, 1, weight, bias, d->eps);
+    pl_build_autocast(b, region);
+    return x;
 }
 
 static int32_t norm_bare(pl_decoding *d, int32_t x) {
@@ -171,10 +208,12 @@ int32_t pl_decoder_norm(pl_decoding *d, const char *name, int32_t x) {
     if (d->plan->norm == PL_NORM_LAYER) return pl_hf_layer_norm(d->m, name, x, d->eps, true);
     pl_module_enter(b, name, d->norm_type);
     int32_t y, weight = PL_NONE;
-    if (d->plan->norm != PL_NORM_BARE)
+    if (d->plan->norm != PL_NORM_BARE && d->plan->norm != PL_NORM_RMS_BARE)
         weight = pl_build_parameter(b, "weight", PL_SIZES(pl_built_size(b, x, -1)));
     switch (d->plan->norm) {
     case PL_NORM_RMS_ONE: y = norm_one(d, x, weight); break;
+    case PL_NORM_RMS_BARE: y = norm_rms_bare(d, x); break;
+    case PL_NORM_LAYER_ONE: y = norm_layer_one(d, x, weight); break;
     case PL_NORM_BARE: y = norm_bare(d, x); break;
     case PL_NORM_MEAN: y = norm_mean(d, x, weight); break;
     default: y = norm_rms(d, x, weight);
@@ -222,37 +261,6 @@ int32_t pl_decoder_mask(pl_decoding *d, bool sliding) {
 
 /* ---- attention ---- */
 
-/* The rotary part of each head alone, the rest put behind it. */
-static int32_t rotate_part(pl_decoding *d, int32_t x, int32_t cos, int32_t sin) {
-    pl_builder *b = d->m->b;
-    int32_t turn = pl_aten_slice(b, x, 3, 0, d->rotary_dim);
-    int32_t rest = pl_aten_slice(b, x, 3, d->rotary_dim, INT64_MAX);
-    turn = pl_hf_rotate(d->m, turn, cos, sin);
-    return pl_aten_cat(b, 2, (int32_t[]){turn, rest}, -1);
-}
-
-static void apply_rotary(pl_decoding *d, int32_t *q, int32_t *k, int32_t v, bool sliding) {
-    pl_builder *b = d->m->b;
-    int of = sliding && d->plan->two_rotaries;
-    pl_line(b, "query_states, key_states = apply_rotary_pos_emb(");
-    bool widened = d->plan->norm == PL_NORM_MEAN; /* Cohere turns in float32 */
-    if (widened) {
-        *q = pl_aten_to(b, *q, PL_DT_F32);
-        *k = pl_aten_to(b, *k, PL_DT_F32);
-    }
-    int32_t cos = pl_aten_unsqueeze(b, d->cos[of], 1), sin = pl_aten_unsqueeze(b, d->sin[of], 1);
-    if (d->plan->rotary_share > 0) {
-        *q = rotate_part(d, *q, cos, sin);
-        *k = rotate_part(d, *k, cos, sin);
-        return;
-    }
-    *q = pl_hf_rotate(d->m, *q, cos, sin);
-    *k = pl_hf_rotate(d->m, *k, cos, sin);
-    if (!widened && !d->plan->float_rotary) return;
-    *q = pl_aten_type_as(b, *q, v); /* v has the type that q had */
-    *k = pl_aten_type_as(b, *k, v);
-}
-
 static int32_t attend_eager(pl_decoding *d, int32_t q, int32_t k, int32_t v, int32_t mask) {
     pl_builder *b = d->m->b;
     k = pl_hf_repeat_heads(d->m, k, d->heads);
@@ -270,7 +278,7 @@ static int32_t attend_eager(pl_decoding *d, int32_t q, int32_t k, int32_t v, int
     return pl_aten_matmul(b, w, v);
 }
 
-static int32_t attend(pl_decoding *d, int32_t q, int32_t k, int32_t v, bool sliding) {
+int32_t pl_decoder_attend(pl_decoding *d, int32_t q, int32_t k, int32_t v, bool sliding) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
     int32_t mask = d->mask[sliding], y;
@@ -313,6 +321,14 @@ static void split_qkv(pl_decoding *d, int32_t x, int32_t *q, int32_t *k, int32_t
     *v = pl_aten_slice(b, qkv, 2, wide + narrow, INT64_MAX);
 }
 
+static void norm_qk(pl_decoding *d, int32_t *q, int32_t *k) {
+    const char *const *names = d->plan->qk_names;
+    pl_line(d->m->b, "query_states = self.q_norm(query_states)");
+    *q = pl_decoder_norm(d, names[0] ? names[0] : "q_norm", *q);
+    pl_line(d->m->b, "key_states = self.k_norm(key_states)");
+    *k = pl_decoder_norm(d, names[1] ? names[1] : "k_norm", *k);
+}
+
 /* Lines are numbered where a name is assigned more than once. */
 static void project(pl_decoding *d, int32_t x, int32_t *q, int32_t *k, int32_t *v) {
     pl_builder *b = d->m->b;
@@ -353,10 +369,20 @@ static void project(pl_decoding *d, int32_t x, int32_t *q, int32_t *k, int32_t *
         pl_line(b, "2: value_states = value_states.view(hidden_shape).transpose(1, 2)");
         *v = turned(d, heads_of(d, *v));
     }
-    if (qk == PL_QK_HEADS) {
-        *q = pl_decoder_norm(d, "q_norm", *q);
-        *k = pl_decoder_norm(d, "k_norm", *k);
-    }
+    if (qk == PL_QK_HEADS) norm_qk(d, q, k);
+}
+
+/* times 1 + beta log(1 + floor(position / original length)), [1,1,S,1] */
+static int32_t scaled_by_position(pl_decoding *d, int32_t q) {
+    pl_builder *b = d->m->b;
+    pl_line(b, "query_states = query_states * get_llama_4_attn_scale(");
+    int32_t p = pl_aten_scalar(b, "aten.div.Tensor", d->position_ids, 16384.0);
+    p = pl_aten_unary(b, "aten.floor.default", p);
+    p = pl_aten_scalar(b, "aten.add.Tensor", p, 1);
+    p = pl_aten_scalar(b, MUL, pl_aten_unary(b, "aten.log.default", p), 0.1);
+    p = pl_aten_scalar(b, "aten.add.Tensor", p, 1);
+    p = pl_aten_unsqueeze(b, pl_aten_unsqueeze(b, p, 1), 3);
+    return pl_aten_mul(b, q, pl_aten_type_as(b, p, q));
 }
 
 static int32_t attention(pl_decoding *d, int64_t layer, int32_t x) {
@@ -368,20 +394,24 @@ static int32_t attention(pl_decoding *d, int64_t layer, int32_t x) {
     pl_module_children(b, d->plan->fused_qkv ? "o_proj qkv_proj"
                                              : "q_proj k_proj v_proj o_proj q_norm k_norm");
     if (d->plan->latent)
-        pl_latent_project(d, x, &q, &k, &v);
+        pl_latent_project(d, x, &q, &k, &v); /* which turns them too */
     else
         project(d, x, &q, &k, &v);
-    bool turned = !d->plan->latent; /* latent attention has turned them already */
-    if (d->plan->some_without_rotary && pl_hf_list_int(m, "no_rope_layers", layer, 1) == 0)
-        turned = false;
-    if (turned) apply_rotary(d, &q, &k, v, sliding);
-    int32_t y = attend(d, q, k, v, sliding);
+    if (!d->plan->latent && pl_decoder_turns(d, layer)) pl_decoder_turn(d, &q, &k, v, sliding);
+    if (d->plan->qk == PL_QK_AFTER) norm_qk(d, &q, &k);
+    if (d->plan->query_scale) q = scaled_by_position(d, q);
+    int32_t y = d->plan->attend ? d->plan->attend(d, layer, q, k, v, sliding)
+                                : pl_decoder_attend(d, q, k, v, sliding);
     pl_line(b, "2: attn_output = attn_output.reshape(*input_shape, -1).contiguous()");
     y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, -1));
-    pl_line(b, "3: attn_output = self.o_proj(attn_output)");
+    if (d->plan->inner_norms[0]) {
+        pl_line(b, "3: attn_output = self.attn_sub_norm(attn_output)");
+        y = pl_decoder_norm(d, d->plan->inner_norms[0], y);
+    }
+    pl_line(b, "4: attn_output = self.o_proj(attn_output)");
     y = pl_hf_linear(m, "o_proj", y, d->width, d->out_bias);
     if (d->plan->mlp_dropouts) {
-        pl_line(b, "4: attn_output = dropout(attn_output)");
+        pl_line(b, "5: attn_output = dropout(attn_output)");
         y = pl_aten_dropout(b, y, d->residual_dropout);
     }
     pl_module_leave(b);
@@ -396,7 +426,12 @@ int32_t pl_decoder_gated(pl_decoding *d, int32_t x, int64_t inner) {
     int32_t gate = pl_hf_linear(m, "gate_proj", x, inner, d->mlp_bias);
     gate = pl_hf_activation(m, "act_fn", d->act, gate);
     int32_t up = pl_hf_linear(m, "up_proj", x, inner, d->mlp_bias);
-    return pl_hf_linear(m, "down_proj", pl_aten_mul(m->b, gate, up), d->width, d->mlp_bias);
+    int32_t y = pl_aten_mul(m->b, gate, up);
+    if (d->plan->inner_norms[1]) y = pl_decoder_norm(d, d->plan->inner_norms[1], y);
+    y = pl_hf_linear(m, "down_proj", y, d->width, d->mlp_bias);
+    if (!d->plan->mlp_dropouts) return y;
+    pl_line(m->b, "2: down_proj = dropout(down_proj)");
+    return pl_aten_dropout(m->b, y, d->residual_dropout);
 }
 
 static int32_t mlp_fused(pl_decoding *d, int32_t x) {
@@ -415,11 +450,15 @@ static int32_t mlp_fused(pl_decoding *d, int32_t x) {
 
 static int32_t mlp_plain(pl_decoding *d, int32_t x) {
     pl_hf *m = d->m;
-    pl_line(m->b, "1: hidden_states = self.c_fc(hidden_states)");
-    x = pl_hf_linear(m, "c_fc", x, d->inner, d->mlp_bias);
-    x = pl_hf_activation(m, "act", d->act, x);
-    pl_line(m->b, "2: hidden_states = self.c_proj(hidden_states)");
-    x = pl_hf_linear(m, "c_proj", x, d->width, d->mlp_bias);
+    static const char *const usual[3] = {"up_proj", "act_fn", "down_proj"};
+    const char *const *names = d->plan->plain[0] ? d->plan->plain : usual;
+    bool one_line = names == usual;
+    pl_line(m->b, one_line ? "return self.down_proj(self.act_fn(self.up_proj(x)))"
+                           : "1: hidden_states = self.c_fc(hidden_states)");
+    x = pl_hf_linear(m, names[0], x, d->inner, d->mlp_bias);
+    x = pl_hf_activation(m, names[1], d->act, x);
+    if (!one_line) pl_line(m->b, "2: hidden_states = self.c_proj(hidden_states)");
+    x = pl_hf_linear(m, names[2], x, d->width, d->mlp_bias);
     if (!d->plan->mlp_dropouts) return x;
     pl_line(m->b, "3: hidden_states = dropout(hidden_states)");
     return pl_aten_dropout(m->b, x, d->residual_dropout);
@@ -443,17 +482,31 @@ static int32_t scaled(pl_decoding *d, int32_t x) {
     return d->plan->multipliers ? pl_aten_scalar(d->m->b, MUL, x, d->multiplier) : x;
 }
 
+/* Of the norms before and after attention, before and after the feed-forward layer; NULL: none. */
+static void name_norms(const pl_decoding *d, const char **names) {
+    static const char *const usual[][4] = {
+        [PL_WIRING_PRE] = {"input_layernorm", NULL, "post_attention_layernorm", NULL},
+        [PL_WIRING_POST] = {NULL, "post_attention_layernorm", NULL, "post_feedforward_layernorm"},
+        [PL_WIRING_SANDWICH] = {"input_layernorm", "post_attention_layernorm",
+                                "pre_feedforward_layernorm", "post_feedforward_layernorm"},
+        [PL_WIRING_PARALLEL] = {"input_layernorm"},
+    };
+    for (int i = 0; i < 4; i++)
+        names[i] = !usual[d->wiring][i] ? NULL
+                   : d->plan->norms[i]  ? d->plan->norms[i]
+                                        : usual[d->wiring][i];
+}
+
 int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
-    bool before = d->plan->wiring != PL_WIRING_POST;
-    bool after = d->plan->wiring == PL_WIRING_POST || d->plan->wiring == PL_WIRING_SANDWICH;
-    bool sandwich = before && after;
+    const char *names[4];
+    name_norms(d, names);
     pl_module_enter(b, pl_build_text(b, "layers.%lld", (long long)index), d->layer_type);
     pl_module_children(b, "self_attn mlp input_layernorm post_attention_layernorm "
                           "pre_feedforward_layernorm post_feedforward_layernorm");
     pl_line(b, "");
-    int32_t normed = before ? pl_decoder_norm(d, "input_layernorm", x) : x;
+    int32_t normed = names[0] ? pl_decoder_norm(d, names[0], x) : x;
     pl_line(b, "");
     int32_t y = attention(d, index, normed);
     if (d->parallel) {
@@ -464,18 +517,15 @@ int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x) {
         pl_module_leave(b);
         return x;
     }
-    if (after) y = pl_decoder_norm(d, "post_attention_layernorm", y);
+    if (names[1]) y = pl_decoder_norm(d, names[1], y);
     pl_line(b, "1: hidden_states = residual + hidden_states");
     if (d->plan->dropouts) y = pl_hf_dropout(m, "resid_attn_dropout", y, d->residual_dropout);
     x = pl_aten_add(b, x, scaled(d, y));
     pl_line(b, "");
-    normed = !before
-                 ? x
-                 : pl_decoder_norm(
-                       d, sandwich ? "pre_feedforward_layernorm" : "post_attention_layernorm", x);
+    normed = names[2] ? pl_decoder_norm(d, names[2], x) : x;
     pl_line(b, "");
     y = feed_forward(d, index, normed);
-    if (after) y = pl_decoder_norm(d, "post_feedforward_layernorm", y);
+    if (names[3]) y = pl_decoder_norm(d, names[3], y);
     pl_line(b, "2: hidden_states = residual + hidden_states");
     if (d->plan->dropouts) y = pl_hf_dropout(m, "resid_mlp_dropout", y, d->residual_dropout);
     if (d->plan->one_dropout) y = pl_hf_dropout(m, "dropout", y, d->residual_dropout);

@@ -8,8 +8,11 @@
 typedef enum pl_norm_kind {
     PL_NORM_RMS,       /* weight * (x in float32, normalised).to(x's type) */
     PL_NORM_RMS_FLOAT, /* (weight * x in float32).to(x's type): OLMo 2 */
+    PL_NORM_RMS_WIDE,  /* (weight in float32 * x in float32).to(x's type): Helium */
     PL_NORM_RMS_ONE,   /* (x in float32) * (1 + weight): Gemma */
+    PL_NORM_RMS_BARE,  /* without weights: NanoChat */
     PL_NORM_LAYER,     /* nn.LayerNorm */
+    PL_NORM_LAYER_ONE, /* layer norm by 1 + weight: Nemotron */
     PL_NORM_BARE,      /* layer norm in float32 without weights: OLMo */
     PL_NORM_MEAN,      /* layer norm by hand, in float32, no bias: Cohere */
 } pl_norm_kind;
@@ -33,18 +36,35 @@ typedef enum pl_qk_norm {
     PL_QK_VIEW,  /* of each head, before the transpose: Qwen 3 */
     PL_QK_HEADS, /* of each head, after it: Gemma 3 */
     PL_QK_WHOLE, /* of all heads at once: OLMo 2 */
+    PL_QK_AFTER, /* of each head, once turned: HunYuan */
 } pl_qk_norm;
+
+typedef enum pl_rotary_kind {
+    PL_ROTARY_HALVES, /* cos and sin as wide as what they turn: Llama */
+    PL_ROTARY_TWICE,  /* each layer doubles half of them: GLM */
+} pl_rotary_kind;
+
+/* The layers whose queries and keys are turned. */
+typedef enum pl_rotary_layers {
+    PL_ROTARY_ALL,
+    PL_ROTARY_LISTED,    /* where no_rope_layers says so: SmolLM 3 */
+    PL_ROTARY_SLIDING,   /* those that slide: Cohere 2 */
+    PL_ROTARY_SLIDING_4, /* those that slide, all where none has a window: EXAONE 4 */
+    PL_ROTARY_THETA,     /* layer_rope_theta is not 0: Granite with windows */
+} pl_rotary_layers;
 
 typedef enum pl_window {
     PL_WINDOW_NONE,
     PL_WINDOW_ALL,       /* sliding_window, where there is one, holds for every layer */
     PL_WINDOW_LAST,      /* from max_window_layers on, where use_sliding_window: Qwen */
     PL_WINDOW_ALTERNATE, /* every second layer, the first included: Gemma 2 */
-    PL_WINDOW_PATTERN,   /* all but each sixth: Gemma 3 */
+    PL_WINDOW_PATTERN,   /* all but each sixth, or `pattern`th: Gemma 3 */
+    PL_WINDOW_FIRST,     /* all but the first of each `pattern`: CWM */
 } pl_window;
 
 typedef struct pl_mixture pl_mixture; /* experts.h */
 typedef struct pl_latent pl_latent;   /* latent.h */
+typedef struct pl_decoding pl_decoding;
 
 /* What a family has; keys name what its config says, NULL: it does not. */
 typedef struct pl_decoder {
@@ -68,11 +88,25 @@ typedef struct pl_decoder {
     bool float_rotary; /* cos and sin stay float32 */
     bool two_rotaries; /* of sliding and of full layers */
     bool grid_rotary;  /* three positions to a token, each with its share of the angles: Qwen2-VL */
-    bool some_without_rotary; /* no_rope_layers */
+    pl_rotary_kind rotary;
+    pl_rotary_layers rotary_layers;
     double rotary_share; /* partial_rotary_factor, where the file does not say; 0: no such thing */
     bool dropouts;       /* residual dropout modules: Phi 3 */
     bool mlp_dropouts;   /* nn.functional.dropout behind both blocks: StarCoder 2 */
     bool one_dropout;    /* a module behind the feed-forward block alone: StableLM */
+    int64_t pattern;     /* of windows; 0: six */
+    bool no_head_dim;    /* hidden_size / num_attention_heads, whatever head_dim says */
+    bool norm_first;     /* the last norm runs on the embeddings too: NanoChat */
+    bool logits_times;   /* multipliers' logits_scaling multiplies: HyperCLOVA X */
+    bool wide_turn;      /* queries and keys are float32 while they are turned: Ernie 4.5 */
+    bool query_scale;    /* queries are scaled by their positions: Ministral 3 */
+    const char *post_norm; /* the key of sandwich wiring, where it is not always so */
+    /* Names, where they are others: norms before and after attention, before and after the
+     * feed-forward layer (NULL: as the wiring has them); the plain layer's up, act, down; of
+     * queries and keys; norms before the last matrices of attention and feed-forward (BitNet). */
+    const char *norms[4], *plain[3], *qk_names[2], *inner_norms[2];
+    /* In place of the attention between heads; gives [B,S,heads,D]. */
+    int32_t (*attend)(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v, bool sliding);
 } pl_decoder;
 
 /* Of latent attention: ranks of the narrow projections (0: queries have none), and of a head the
@@ -82,13 +116,14 @@ typedef struct pl_latent_sizes {
 } pl_latent_sizes;
 
 /* Sizes and module types, read once per build. */
-typedef struct pl_decoding {
+struct pl_decoding {
     pl_hf *m;
     const pl_decoder *plan;
     int64_t width, inner, heads, kv_heads, head_dim, rotary_dim, layers;
     double eps, attention_dropout, residual_dropout, scale, cap, multiplier;
     const char *act;
     bool qkv_bias, out_bias, mlp_bias, parallel;
+    pl_wiring wiring;
     int64_t window; /* of sliding layers; 0: none */
     const char *attention_type, *mlp_type, *layer_type, *norm_type, *experts_type;
     /* tensors shared by the layers; [0] of full attention, [1] of sliding */
@@ -102,7 +137,7 @@ typedef struct pl_decoding {
     int64_t experts, chosen, expert_inner, shared_inner; /* shared_inner 0: no shared expert */
     int32_t router_bias;                                 /* the block's own, for its router */
     uint64_t sparse[PL_HF_MAX_LAYERS / 64 + 1];          /* a bit per layer that has experts */
-} pl_decoding;
+};
 
 /* "transformers.models.llama.modeling_llama.Llama" and what follows. */
 const char *pl_decoder_type(pl_decoding *d, const char *what);
@@ -113,6 +148,13 @@ int32_t pl_decoder_norm(pl_decoding *d, const char *name, int32_t x);
 /* Masks that eager mode makes: PL_NONE where the kernel needs none. */
 int32_t pl_decoder_mask(pl_decoding *d, bool sliding);
 int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x);
+/* Scaled products of heads [B,H,S,D] by the implementation asked for: [B,S,heads,D]. */
+int32_t pl_decoder_attend(pl_decoding *d, int32_t q, int32_t k, int32_t v, bool sliding);
+
+/* rotary.c */
+void pl_decoder_make_rotary(pl_decoding *d, int32_t position_ids);
+bool pl_decoder_turns(pl_decoding *d, int64_t layer);
+void pl_decoder_turn(pl_decoding *d, int32_t *q, int32_t *k, int32_t v, bool sliding);
 
 /* llama.c: the language model of a family inside another model, whose keys are asked for within
  * "text_config." (pl_hf_within).

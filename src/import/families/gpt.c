@@ -264,7 +264,7 @@ static int32_t embed_gpt2(pl_gpt *g, int32_t ids) {
 }
 
 /* transformers' Conv1D: a linear layer whose weight [in, out] is not transposed. */
-static int32_t conv1d(pl_gpt *g, const char *name, int32_t x, int64_t out) {
+int32_t pl_gpt_conv1d(pl_gpt *g, const char *name, int32_t x, int64_t out) {
     pl_builder *b = g->b;
     int64_t in = pl_built_size(b, x, -1);
     pl_module_enter(b, name, "transformers.pytorch_utils.Conv1D");
@@ -286,7 +286,7 @@ static int32_t attention_gpt2(pl_gpt *g, int32_t x) {
     pl_gpt_enter(g, "attn", "Attention");
     pl_module_children(b, "c_attn c_proj attn_dropout resid_dropout");
     pl_line(b, "query_states, key_states, value_states = c_attn(hidden_states).split()");
-    x = conv1d(g, "c_attn", x, 3 * g->hidden);
+    x = pl_gpt_conv1d(g, "c_attn", x, 3 * g->hidden);
     pl_aten_split(b, x, 3, (int64_t[]){g->hidden, g->hidden, g->hidden}, 2, qkv);
     pl_line(b, "key_states = key_states.view().transpose(1, 2)");
     qkv[1] = pl_gpt_heads(g, qkv[1], g->heads);
@@ -296,7 +296,7 @@ static int32_t attention_gpt2(pl_gpt *g, int32_t x) {
     qkv[0] = pl_gpt_heads(g, qkv[0], g->heads);
     x = pl_gpt_attend(g, qkv[0], qkv[1], qkv[2], scale, false);
     pl_line(b, "attn_output = c_proj(attn_output)");
-    x = conv1d(g, "c_proj", x, g->hidden);
+    x = pl_gpt_conv1d(g, "c_proj", x, g->hidden);
     pl_line(b, "attn_output = resid_dropout(attn_output)");
     x = pl_hf_dropout(g->m, "resid_dropout", x, g->dropout);
     pl_module_leave(b);
@@ -348,11 +348,11 @@ static int32_t block_gpt2(pl_gpt *g, int32_t x) {
     pl_module_children(b, "c_fc c_proj act dropout");
     if (conv) {
         pl_line(b, "hidden_states = c_fc(hidden_states)");
-        y = conv1d(g, "c_fc", y, g->inner);
+        y = pl_gpt_conv1d(g, "c_fc", y, g->inner);
         pl_line(b, "hidden_states = act(hidden_states)");
         y = pl_hf_activation(g->m, "act", g->act, y);
         pl_line(b, "hidden_states = c_proj(hidden_states)");
-        y = conv1d(g, "c_proj", y, g->hidden);
+        y = pl_gpt_conv1d(g, "c_proj", y, g->hidden);
     } else {
         y = pl_gpt_mlp(g, y, "c_fc", "act", "c_proj");
     }
@@ -419,6 +419,14 @@ static const pl_gpt_layout bigcode = {
         .usual_positions = count, .no_attention = missing                                          \
     }
 
+/* Attention of its own alone. */
+#define OWN(type, heads, layout)                                                                   \
+    {                                                                                              \
+        .model_type = type, .tasks = heads, .usual = PL_TASK_CAUSAL, .build = build,               \
+        .plan = &(layout), .version = "5.22", .no_attention = NO_SDPA | NO_FLASH                   \
+    }
+
+#define CAUSAL    (1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE)
 #define POSITIONS "n_positions|max_position_embeddings"
 #define NO_SDPA   (1u << PL_ATTN_SDPA)
 #define NO_FLASH  (1u << PL_ATTN_FLASH2)
@@ -441,5 +449,13 @@ const pl_hf_family pl_hf_gpt[] = {
     LEARNT("codegen", 1u << PL_TASK_CAUSAL | 1u << PL_TASK_BASE, pl_gpt_codegen, POSITIONS, 2048,
            NO_SDPA | NO_FLASH),
     LEARNT("gpt_neo", HEADS | TOKENS, pl_gpt_neo, "max_position_embeddings", 2048, NO_SDPA),
+    LEARNT("gpt-sw3", HEADS | TOKENS, gpt2, POSITIONS, 1024, 0),
+    LEARNT("biogpt", HEADS | TOKENS, pl_gpt_biogpt, "max_position_embeddings", 1024, 0),
+    LEARNT("ctrl", CAUSAL, pl_gpt_ctrl, POSITIONS, 256, 0),
+    LEARNT("openai-gpt", HEADS, pl_gpt_openai, POSITIONS, 512, NO_SDPA | NO_FLASH),
+    LEARNT("mpt", HEADS | TOKENS, pl_gpt_mpt, "max_seq_len", 2048, NO_SDPA | NO_FLASH),
+    OWN("xglm", CAUSAL, pl_gpt_xglm),
+    OWN("gpt_neox_japanese", CAUSAL, pl_gpt_japanese),
+    ROW("persimmon", HEADS | TOKENS, pl_gpt_persimmon),
     {0},
 };

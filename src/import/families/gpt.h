@@ -78,9 +78,20 @@ int32_t pl_gpt_mlp(pl_gpt *g, int32_t x, const char *first, const char *act, con
 /* The usual `last`: a norm, and where the layout says so a view. */
 int32_t pl_gpt_last(pl_gpt *g, int32_t x);
 
+/* transformers' Conv1D: a linear layer whose weight [in, out] is not transposed. */
+int32_t pl_gpt_conv1d(pl_gpt *g, const char *name, int32_t x, int64_t out);
+
 /* gpt_more.c */
+void pl_gpt_read_rotary(pl_gpt *g, double usual); /* how much of a head is turned */
+/* Queries and keys [batch, heads, seq, d]: their first dimensions turned, the others joined to them
+ * again. line: of code that turns them; join: lines that join them, NULL: that one too. */
+void pl_gpt_turn(pl_gpt *g, int32_t *q, int32_t *k, const char *line, const char *const join[2]);
 extern const pl_gpt_layout pl_gpt_neox, pl_gpt_phi, pl_gpt_bloom, pl_gpt_falcon;
 /* gpt_old.c */
 extern const pl_gpt_layout pl_gpt_gptj, pl_gpt_codegen, pl_gpt_neo, pl_gpt_opt;
+/* gpt_rest.c */
+extern const pl_gpt_layout pl_gpt_biogpt, pl_gpt_xglm, pl_gpt_ctrl, pl_gpt_openai, pl_gpt_mpt;
+/* gpt_turned.c */
+extern const pl_gpt_layout pl_gpt_japanese, pl_gpt_persimmon;
 
 #endif

@@ -11,7 +11,7 @@
 /* ---- gpt_neox, phi: rotary positions over a part of each head, attention and MLP side by side -
  */
 
-static void read_rotary(pl_gpt *g, double usual) {
+void pl_gpt_read_rotary(pl_gpt *g, double usual) {
     const char *key = "rope_parameters.partial_rotary_factor|rotary_pct|partial_rotary_factor";
     double part = pl_hf_float(g->m, key, usual);
     if (!(part > 0 && part <= 1)) {
@@ -25,7 +25,7 @@ static void read_rotary(pl_gpt *g, double usual) {
 }
 
 static void read_neox(pl_gpt *g) {
-    read_rotary(g, 0.25);
+    pl_gpt_read_rotary(g, 0.25);
     g->act = pl_hf_string(g->m, "hidden_act", "gelu");
     g->dropout = g->embed_dropout = pl_hf_float(g->m, "hidden_dropout", 0);
     g->attn_dropout = pl_hf_float(g->m, "attention_dropout", 0);
@@ -33,7 +33,7 @@ static void read_neox(pl_gpt *g) {
 }
 
 static void read_phi(pl_gpt *g) {
-    read_rotary(g, 0.5);
+    pl_gpt_read_rotary(g, 0.5);
     g->act = pl_hf_string(g->m, "hidden_act", "gelu_new");
     g->dropout = pl_hf_float(g->m, "resid_pdrop", 0);
     g->embed_dropout = pl_hf_float(g->m, "embd_pdrop", 0);
@@ -65,9 +65,7 @@ static int32_t embed_rotary(pl_gpt *g, int32_t ids) {
     return x;
 }
 
-/* Queries and keys [batch, heads, seq, d]: their first dimensions turned, the others joined to them
- * again. line: of code that turns them; join: lines that join them, NULL: that one too. */
-static void turn(pl_gpt *g, int32_t *q, int32_t *k, const char *line, const char *const join[2]) {
+void pl_gpt_turn(pl_gpt *g, int32_t *q, int32_t *k, const char *line, const char *const join[2]) {
     pl_builder *b = g->b;
     int32_t *both[2] = {q, k}, rot[2], pass[2];
     pl_line(b, join ? "" : line);
@@ -95,7 +93,7 @@ static int32_t attention_neox(pl_gpt *g, int32_t x) {
     x = pl_gpt_heads(g, x, g->heads); /* [batch, heads, seq, 3 * head_dim] */
     pl_line(b, "query_states, key_states, value_states = qkv.chunk(3, dim=-1)");
     pl_aten_chunk(b, x, 3, -1, qkv);
-    turn(g, &qkv[0], &qkv[1], "query_states, key_states = apply_rotary_pos_emb()", NULL);
+    pl_gpt_turn(g, &qkv[0], &qkv[1], "query_states, key_states = apply_rotary_pos_emb()", NULL);
     x = pl_gpt_attend(g, qkv[0], qkv[1], qkv[2], g->scale, true);
     pl_line(b, "attn_output = dense(attn_output)");
     x = pl_hf_linear(g->m, "dense", x, g->hidden, g->bias);
@@ -153,7 +151,7 @@ static int32_t attention_phi(pl_gpt *g, int32_t x) {
         pl_line(b, "key_states = k_layernorm(key_states)");
         qkv[1] = pl_hf_layer_norm(g->m, "k_layernorm", qkv[1], g->eps, true);
     }
-    turn(g, &qkv[0], &qkv[1], "query_rot, key_rot = apply_rotary_pos_emb()", join);
+    pl_gpt_turn(g, &qkv[0], &qkv[1], "query_rot, key_rot = apply_rotary_pos_emb()", join);
     x = pl_gpt_attend(g, qkv[0], qkv[1], qkv[2], g->scale, true);
     pl_line(b, "attn_output = dense(attn_output)");
     x = pl_hf_linear(g->m, "dense", x, g->hidden, true);

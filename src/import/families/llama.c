@@ -34,80 +34,6 @@ int32_t pl_decoder_embed(pl_decoding *d, const char *name, int32_t ids, int32_t 
     return pl_aten_scalar(b, "aten.mul.Tensor", x, pl_hf_float(m, "embedding_multiplier", 1));
 }
 
-/* position_ids [3,B,S], or [1,S] for all three; cos and sin [B,S,rotary_dim]. The angles of frames,
- * rows and columns stand side by side in mrope_section's parts. */
-static void grid_rotary(pl_decoding *d, const char *type, int32_t position_ids) {
-    pl_hf *m = d->m;
-    pl_builder *b = m->b;
-    int64_t half = d->rotary_dim / 2, sections[3] = {half - 2 * (half * 3 / 8), half * 3 / 8, 0};
-    sections[2] = sections[1];
-    for (int i = 0; i < 3; i++)
-        sections[i] = pl_hf_list_int(m, "rope_parameters.mrope_section|rope_scaling.mrope_section",
-                                     i, sections[i]);
-    if (sections[0] + sections[1] + sections[2] != half)
-        pl_hf_refuse(m, "rope_parameters.mrope_section|rope_scaling.mrope_section",
-                     "its parts should make half a head, %lld", (long long)half);
-    pl_module_enter(b, "rotary_emb", type);
-    int32_t freq = pl_build_buffer(b, "inv_freq", PL_DT_F32, false, PL_SIZES(half));
-    pl_build_buffer(b, "original_inv_freq", PL_DT_F32, false, PL_SIZES(half));
-    bool grad = pl_build_no_grad(b, true);
-    pl_line(b, "position_ids = position_ids.expand(3, -1, -1)");
-    if (pl_built_dims(b, position_ids) < 3) position_ids = pl_aten_unsqueeze(b, position_ids, 0);
-    int32_t f = pl_aten_expand(b, position_ids, PL_SIZES(3, m->batch, m->seq));
-    pl_line(b, "freqs = position_ids[..., None].float() * self.inv_freq");
-    f = pl_aten_mul(b, pl_aten_to(b, pl_aten_unsqueeze(b, f, -1), PL_DT_F32), freq);
-    static const char *const lines[2][2] = {{"1: cos = freqs.cos() * self.attention_scaling",
-                                             "2: cos = self.recomposition_frequencies(cos)"},
-                                            {"1: sin = freqs.sin() * self.attention_scaling",
-                                             "2: sin = self.recomposition_frequencies(sin)"}};
-    int32_t angle[2];
-    for (int i = 0; i < 2; i++) {
-        pl_line(b, lines[i][0]);
-        angle[i] = pl_aten_unary(b, i ? "aten.sin.default" : "aten.cos.default", f);
-        angle[i] = pl_aten_scalar(b, "aten.mul.Tensor", angle[i], 1);
-    }
-    for (int i = 1; i >= 0; i--) {
-        int32_t parts[3], one[3];
-        pl_line(b, lines[i][1]);
-        pl_aten_split(b, angle[i], 3, sections, -1, parts);
-        for (int k = 0; k < 3; k++) one[k] = pl_aten_select(b, parts[k], 0, k);
-        int32_t freqs = pl_aten_cat(b, 3, one, -1);
-        angle[i] = pl_aten_cat(b, 2, (int32_t[]){freqs, freqs}, -1);
-    }
-    pl_line(b, "return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)");
-    d->cos[0] = d->cos[1] = pl_aten_type_as(b, angle[0], d->embeds);
-    d->sin[0] = d->sin[1] = pl_aten_type_as(b, angle[1], d->embeds);
-    pl_build_no_grad(b, grad);
-    pl_module_leave(b);
-}
-
-static void rotary(pl_decoding *d, int32_t position_ids) {
-    pl_hf *m = d->m;
-    const char *type = pl_decoder_type(d, "RotaryEmbedding");
-    pl_dtype like = d->plan->float_rotary ? PL_DT_UNKNOWN : m->dtype;
-    if (d->plan->latent && d->plan->latent->complex) {
-        pl_latent_rotary(d, position_ids);
-        return;
-    }
-    if (d->plan->grid_rotary) {
-        grid_rotary(d, type, position_ids);
-        return;
-    }
-    if (!d->plan->two_rotaries) {
-        pl_hf_rotary(m, "rotary_emb", type, d->rotary_dim, position_ids, like, &d->cos[0],
-                     &d->sin[0]);
-        d->cos[1] = d->cos[0];
-        d->sin[1] = d->sin[0];
-        return;
-    }
-    static const char *const names[] = {"full_attention_", "sliding_attention_"};
-    for (int i = 0; i < 2; i++) {
-        pl_module_enter(m->b, "rotary_emb", type);
-        pl_hf_rotary_of(m, names[i], d->rotary_dim, position_ids, like, &d->cos[i], &d->sin[i]);
-        pl_module_leave(m->b);
-    }
-}
-
 static void begin(pl_decoding *d, const char *name) {
     pl_module_enter(d->m->b, name,
                     pl_decoder_type(d, d->plan->two_rotaries ? "TextModel" : "Model"));
@@ -125,14 +51,15 @@ static int32_t run(pl_decoding *d, int32_t x) {
         position_ids = pl_aten_arange(b, m->seq);
         position_ids = pl_aten_scalar(b, "aten.add.Tensor", position_ids, 0);
         pl_line(b, "2: position_ids = position_ids.unsqueeze(0)");
-        position_ids = pl_aten_unsqueeze(b, position_ids, 0);
+        d->position_ids = position_ids = pl_aten_unsqueeze(b, position_ids, 0);
     }
     bool full = false, sliding = false;
     for (int64_t i = 0; i < d->layers; i++) *(pl_decoder_slides(d, i) ? &sliding : &full) = true;
     if (full && !d->masked) d->mask[0] = pl_decoder_mask(d, false);
     if (sliding && !d->masked) d->mask[1] = pl_decoder_mask(d, true);
     pl_line(b, "");
-    rotary(d, position_ids);
+    pl_decoder_make_rotary(d, position_ids);
+    if (d->plan->norm_first) x = pl_decoder_norm(d, "norm", x);
     for (int64_t i = 0; i < d->layers && !pl_build_failed(b); i++) x = pl_decoder_layer(d, i, x);
     return pl_decoder_norm(d, "norm", x);
 }
@@ -172,8 +99,9 @@ int32_t pl_decoder_head(pl_decoding *d, int32_t x, bool tied, int32_t weight) {
     }
     if (d->plan->multipliers || d->plan->logit_scale) {
         pl_line(b, "2: logits = logits * scale");
-        logits = pl_aten_scalar(b, d->plan->multipliers ? "aten.div.Tensor" : "aten.mul.Tensor",
-                                logits, pl_hf_float(m, "logits_scaling|logit_scale", 1));
+        bool times = d->plan->logits_times || !d->plan->multipliers;
+        logits = pl_aten_scalar(b, times ? "aten.mul.Tensor" : "aten.div.Tensor", logits,
+                                pl_hf_float(m, "logits_scaling|logit_scale", 1));
     }
     return logits;
 }
@@ -295,12 +223,12 @@ const pl_hf_family pl_hf_llama[] = {
     {ROW("smollm3", HEADS),
      PLAN(.package = "smollm3", .prefix = "SmolLM3", .eps = "rms_norm_eps",
           .window = PL_WINDOW_LAST, .tied = true, .qkv_bias = "attention_bias",
-          .out_bias = "attention_bias", .mlp_bias = "mlp_bias", .some_without_rotary = true)},
+          .out_bias = "attention_bias", .mlp_bias = "mlp_bias", .rotary_layers = PL_ROTARY_LISTED)},
     {ROW("starcoder2", HEADS),
      PLAN(.package = "starcoder2", .prefix = "Starcoder2", .norm = PL_NORM_LAYER,
-          .eps = "norm_epsilon", .mlp = PL_MLP_PLAIN, .window = PL_WINDOW_ALL, .tied = true,
-          .qkv_bias = "use_bias", .out_bias = "use_bias", .mlp_bias = "use_bias",
-          .mlp_dropouts = true)},
+          .eps = "norm_epsilon", .mlp = PL_MLP_PLAIN, .plain = {"c_fc", "act", "c_proj"},
+          .window = PL_WINDOW_ALL, .tied = true, .qkv_bias = "use_bias", .out_bias = "use_bias",
+          .mlp_bias = "use_bias", .mlp_dropouts = true)},
     {ROW("cohere", CAUSAL),
      PLAN(.package = "cohere", .prefix = "Cohere", .norm = PL_NORM_MEAN, .eps = "layer_norm_eps",
           .wiring = PL_WIRING_PARALLEL, .tied = true, .qkv_bias = "attention_bias",
