@@ -5,7 +5,8 @@
  * Functions here are kept in order of creation, and what made a function's input is always older,
  * so walking them from the newest to the oldest is that order. Between the call of a function and
  * the hand-over of its gradients the engine sums them to the inputs' sizes and casts them to their
- * types (validate_outputs); then the incoming gradient goes, then what was saved.
+ * types (validate_outputs); then the incoming gradient goes, then what was saved (of a checkpointed
+ * block, run again: before the types, since its unpack hook lets go).
  *
  * Left out: hooks, retained gradients, create_graph, several devices. */
 #include "tape/eager.h"
@@ -281,6 +282,8 @@ static void call(pl_eager *e, pl_fn *fn) {
         if (e->calls.tensors) rest = rest_of(fn);
         pl_work_end(e, &rest);
     }
+    /* what a checkpointed block made again is the function's alone once it is unpacked */
+    if (fn->frame) release_saved(e, fn);
     for (int i = 0; i < fn->edge_count; i++) {
         const pl_edge *edge = &fn->edges[i];
         if (!out[i]) continue;
