@@ -68,6 +68,7 @@ struct pl_fn {
     uint8_t class;              /* pl_kernel_class of its backward */
     bool zeroes;                /* what its backward makes is filled with zeros first */
     bool reached;               /* on a path from the loss */
+    bool gone;                  /* dropped: what it would have saved is made for nobody */
     int32_t refs;               /* outputs that live, and edges of functions that do */
     pl_fn *next_gone;           /* pl_fn_drop's list */
     pl_checkpoint_frame *frame; /* its saved values are made again here, NULL: they were kept */
@@ -82,12 +83,16 @@ struct pl_checkpoint_frame {
         int slot;
     } * places;
     size_t place_count, place_room, filled;
+    int32_t users;       /* the recording, then functions with a place that have not run */
     int32_t first, last; /* nodes of the graph, last inclusive */
     pl_value **inputs;   /* values the call was given, held; in the order of input_ids */
     int32_t *input_ids;
     int32_t input_count;
     bool replaying, done;
 };
+
+/* One of the frame's users is done with it: the last lets go of the inputs. */
+void pl_frame_leave(pl_eager *e, pl_checkpoint_frame *frame);
 
 typedef struct pl_leaf {
     int32_t tensor;     /* of the graph */

@@ -105,10 +105,12 @@ int pl_save(pl_eager *e, pl_fn *fn, pl_value *value) {
         frame->places = grown;
         frame->places[frame->place_count].fn = fn;
         frame->places[frame->place_count++].slot = slot;
+        if (!fn->frame) frame->users++;
         fn->frame = frame;
     } else if (frame->filled < frame->place_count) {
         pl_fn *owner = frame->places[frame->filled].fn;
-        owner->saved[frame->places[frame->filled++].slot] = pl_hold(value);
+        int place = frame->places[frame->filled++].slot;
+        if (!owner->gone) owner->saved[place] = pl_hold(value);
     }
     return slot;
 }
@@ -119,6 +121,13 @@ static void release_saved(pl_eager *e, pl_fn *fn) {
         fn->saved[i] = NULL;
         pl_drop(e, value);
     }
+}
+
+/* The functions' hooks hold the frame, and the frame what the call was given. */
+void pl_frame_leave(pl_eager *e, pl_checkpoint_frame *frame) {
+    if (!frame || --frame->users > 0) return;
+    for (int32_t i = 0; i < frame->input_count; i++) pl_drop(e, frame->inputs[i]);
+    frame->input_count = 0;
 }
 
 void pl_fn_cut(pl_fn *fn, int edge) {
@@ -135,6 +144,8 @@ void pl_fn_drop(pl_eager *e, pl_fn *fn) {
         pl_fn *gone = list;
         list = list->next_gone;
         release_saved(e, gone);
+        pl_frame_leave(e, gone->frame);
+        gone->gone = true;
         for (int i = 0; i < gone->edge_count; i++) {
             pl_fn *below = gone->edges[i].fn;
             gone->edges[i].fn = NULL;
@@ -296,6 +307,7 @@ static void call(pl_eager *e, pl_fn *fn) {
         fn->grads[i] = NULL;
     }
     release_saved(e, fn);
+    pl_frame_leave(e, fn->frame);
     for (int i = 0; i < fn->edge_count; i++) {
         const pl_edge *edge = &fn->edges[i];
         if (edge->fn && out[i])

@@ -135,7 +135,6 @@ static void recompute(pl_eager *e, pl_checkpoint_frame *frame) {
         pl_value **place = &e->env[frame->input_ids[i]], *value = *place;
         *place = NULL;
         if (value) pl_drop(e, value);
-        pl_drop(e, frame->inputs[i]);
     }
     end_autocast(e);
     e->autocast = 0;
@@ -163,10 +162,12 @@ static void run_forward(pl_trainer *t) {
             }
             frame->first = i;
             frame->last = last;
+            frame->users = 1;
             hold_inputs(t, frame);
             e->frame = frame;
             for (int32_t k = i; k <= last && !e->failed; k++) run_node(t, k);
             e->frame = NULL;
+            pl_frame_leave(e, frame);
         }
         i = last + 1;
     }
