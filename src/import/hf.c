@@ -33,6 +33,8 @@ static const pl_hf_family *const families[] = {
     pl_hf_modernbert,
     pl_hf_deberta_v1,
     pl_hf_qwen_vl,
+    pl_hf_swin,
+    pl_hf_convnext,
     // clang-format on
 };
 

@@ -154,6 +154,34 @@ int32_t pl_hf_drop_path(pl_hf *m, const char *package, const char *class, int32_
     return x;
 }
 
+int32_t pl_hf_step_slice(pl_hf *m, int32_t x, int dim, int64_t start, int64_t step) {
+    pl_builder *b = m->b;
+    const pl_tensor *t = pl_built(b, x);
+    int64_t sizes[PL_MAX_DIMS];
+    int dims = t->dims;
+    pl_dtype dtype = t->dtype;
+    for (int i = 0; i < dims; i++) sizes[i] = t->sizes[i];
+    if (dim >= dims || start < 0 || step < 1) return PL_NONE;
+    sizes[dim] = start < sizes[dim] ? (sizes[dim] - start + step - 1) / step : 0;
+    pl_call(b, "aten.slice.Tensor");
+    pl_call_tensor(b, "self", x);
+    pl_call_int(b, "dim", dim);
+    pl_call_int(b, "start", start);
+    pl_call_int(b, "end", INT64_MAX);
+    pl_call_int(b, "step", step);
+    return pl_call_result(b, dtype, dims, sizes);
+}
+
+int32_t pl_hf_mean_places(pl_hf *m, int32_t x) {
+    pl_builder *b = m->b;
+    const int64_t dims[2] = {-2, -1}, sizes[2] = {pl_built_size(b, x, 0), pl_built_size(b, x, 1)};
+    pl_dtype dtype = pl_built(b, x)->dtype;
+    pl_call(b, "aten.mean.dim");
+    pl_call_tensor(b, "self", x);
+    pl_call_ints(b, "dim", 2, dims);
+    return pl_call_result(b, dtype, 2, sizes);
+}
+
 int32_t pl_hf_sum(pl_hf *m, const char *line, int32_t x, int32_t y) {
     pl_line(m->b, line);
     return pl_aten_add(m->b, x, y);

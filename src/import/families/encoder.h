@@ -47,6 +47,11 @@ void pl_hf_masked_loss(pl_hf *m, int32_t logits);
 /* Cross entropy of all tokens in the logits' own type; loss and logits become the outputs. */
 void pl_hf_own_token_loss(pl_hf *m, int32_t logits);
 
+/* x[.., start::step, ..] in one dimension. */
+int32_t pl_hf_step_slice(pl_hf *m, int32_t x, int dim, int64_t start, int64_t step);
+/* x.mean([-2, -1]): [n, c, h, w] to [n, c]. */
+int32_t pl_hf_mean_places(pl_hf *m, int32_t x);
+
 /* x + y, with the line of Python that does it. */
 int32_t pl_hf_sum(pl_hf *m, const char *line, int32_t x, int32_t y);
 
