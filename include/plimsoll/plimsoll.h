@@ -110,7 +110,8 @@ typedef struct pl_model_settings {
     int depth_limit;         /* nesting of JSON and of subgraphs; default 512 */
     /* Of a Hugging Face config.json: */
     const char *task; /* default NULL: as `architectures` says, else the family's usual; "causal",
-                         "masked", "seq2seq", "classify", "tokens", "base"; pl_task_name */
+                         "masked", "seq2seq", "classify", "tokens", "segment", "detect",
+                         "ctc", "base"; pl_task_name */
     const char *attention; /* default NULL: as the config says, else "sdpa"; "eager", "flash2" */
     /* default NULL. Of descriptions: the job that will be asked first. The model is then built once
      * for its batch, sequence and precision, and not anew when it is asked. Not kept. */

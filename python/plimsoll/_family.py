@@ -32,6 +32,9 @@ TASKS = {
     "seq2seq": ("Seq2SeqLM", "SpeechSeq2Seq"),
     "classify": ("SequenceClassification", "ImageClassification", "AudioClassification", "VideoClassification"),
     "tokens": ("TokenClassification",),
+    "segment": ("SemanticSegmentation",),
+    "detect": ("ObjectDetection",),
+    "ctc": ("CTC",),
     "base": ("",),
     "image-text": ("ImageTextToText",),
 }

@@ -37,8 +37,8 @@ static const char *const precisions[] = {"as-exported", "fp32",     "tf32",    "
 static const char *const losses[] = {"auto", "ce", "mse", "own", "none"};
 static const char *const loads[] = {"auto", "full", "sharded"};
 
-static const char *const tasks[] = {"causal", "masked", "seq2seq",   "classify",
-                                    "tokens", "base",   "image-text"};
+static const char *const tasks[] = {"causal",  "masked", "seq2seq", "classify", "tokens",
+                                    "segment", "detect", "ctc",     "base",     "image-text"};
 static const char *const attentions[] = {"sdpa", "eager", "flash2"};
 
 const char *pl_task_name(size_t index) {

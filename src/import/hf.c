@@ -35,6 +35,8 @@ static const pl_hf_family *const families[] = {
     pl_hf_qwen_vl,
     pl_hf_swin,
     pl_hf_convnext,
+    pl_hf_segformer,
+    pl_hf_wav2vec2,
     // clang-format on
 };
 
@@ -73,6 +75,9 @@ static const struct {
     {"seq2seq", PL_TASK_SEQ2SEQ},
     {"classify", PL_TASK_CLASSIFY},
     {"tokens", PL_TASK_TOKENS},
+    {"segment", PL_TASK_SEGMENT},
+    {"detect", PL_TASK_DETECT},
+    {"ctc", PL_TASK_CTC},
     {"base", PL_TASK_BASE},
     {"image-text", PL_TASK_PICTURES},
     /* as models/auto calls them */
@@ -84,6 +89,8 @@ static const struct {
     {"audio-classification", PL_TASK_CLASSIFY},
     {"token-classification", PL_TASK_TOKENS},
     {"image-text-to-text", PL_TASK_PICTURES},
+    {"semantic-segmentation", PL_TASK_SEGMENT},
+    {"object-detection", PL_TASK_DETECT},
 };
 
 /* How a class in `architectures` ends; the first that fits. */
@@ -99,6 +106,9 @@ static const struct {
     {"ForImageClassification", PL_TASK_CLASSIFY},
     {"ForAudioClassification", PL_TASK_CLASSIFY},
     {"ForTokenClassification", PL_TASK_TOKENS},
+    {"ForSemanticSegmentation", PL_TASK_SEGMENT},
+    {"ForObjectDetection", PL_TASK_DETECT},
+    {"ForCTC", PL_TASK_CTC},
     {"ForConditionalGeneration", PL_TASK_SEQ2SEQ},
     {"ForSpeechSeq2Seq", PL_TASK_SEQ2SEQ},
     {"MTModel", PL_TASK_SEQ2SEQ},
@@ -438,6 +448,7 @@ static void choose_sizes(pl_recipe *recipe, const description *d) {
     if (f->learnt_positions && most > f->kept_positions)
         recipe->most_seq = most -= f->kept_positions;
     recipe->seq = most > 0 && most < USUAL_SEQ ? most : USUAL_SEQ;
+    if (f->usual_seq > 0) recipe->seq = f->usual_seq;
     recipe->seq_assumed = true;
 }
 

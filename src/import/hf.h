@@ -17,6 +17,9 @@ typedef enum pl_task {
     PL_TASK_SEQ2SEQ,  /* AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq */
     PL_TASK_CLASSIFY, /* AutoModelForSequenceClassification, ..ImageClassification */
     PL_TASK_TOKENS,   /* AutoModelForTokenClassification */
+    PL_TASK_SEGMENT,  /* AutoModelForSemanticSegmentation */
+    PL_TASK_DETECT,   /* AutoModelForObjectDetection */
+    PL_TASK_CTC,      /* AutoModelForCTC */
     PL_TASK_BASE,     /* AutoModel: no head, no loss */
     PL_TASK_PICTURES, /* AutoModelForImageTextToText: pictures beside text */
     PL_TASKS
@@ -100,6 +103,7 @@ struct pl_hf_family {
     const char *warning;   /* what is assumed, reported with every estimate; NULL: nothing */
     int64_t kept_positions;  /* of the table's, not for tokens: RoBERTa counts from padding on */
     int64_t usual_positions; /* of learnt_positions: how many, where the file does not say */
+    int64_t usual_seq;       /* where the job does not say; 0: as the positions allow */
     bool whole;              /* of several models in one (text_config, ..): all are built */
     /* Of models that take pictures beside text, whose language model's keys are in "text_config";
      * NULL: others. any_size: the processor keeps the picture's shape. */
@@ -114,6 +118,7 @@ extern const pl_hf_family pl_hf_llama[], pl_hf_llama_more[], pl_hf_mixtures[], p
 extern const pl_hf_family pl_hf_clip[], pl_hf_modernbert[], pl_hf_deberta_v1[], pl_hf_swin[],
     pl_hf_convnext[];
 extern const pl_hf_family pl_hf_llava[], pl_hf_qwen_vl[]; /* pictures beside text */
+pl_hf_convnext[], pl_hf_segformer[], pl_hf_wav2vec2[];
 
 /* ---- hf_layers.c: layers with their modules and parameters, as torch.nn has them ---- */
 

@@ -154,6 +154,29 @@ int32_t pl_hf_drop_path(pl_hf *m, const char *package, const char *class, int32_
     return x;
 }
 
+int32_t pl_hf_resize(pl_hf *m, int32_t x, int64_t height, int64_t width) {
+    pl_builder *b = m->b;
+    pl_dtype dtype = pl_built(b, x)->dtype;
+    int64_t n = pl_built_size(b, x, 0), c = pl_built_size(b, x, 1);
+    pl_call(b, "aten.upsample_bilinear2d.vec");
+    pl_call_tensor(b, "input", x);
+    pl_call_ints(b, "output_size", 2, (const int64_t[]){height, width});
+    pl_call_bool(b, "align_corners", false);
+    return pl_call_result(b, dtype, PL_SIZES(n, c, height, width));
+}
+
+void pl_hf_pixel_loss(pl_hf *m, int32_t logits, int64_t ignored) {
+    pl_builder *b = m->b;
+    int64_t sides[2];
+    pl_hf_sides(m, "image_size", 224, sides);
+    int32_t labels = pl_build_input(b, "labels", PL_DT_I64, PL_SIZES(m->batch, sides[0], sides[1]));
+    pl_line(b, "upsampled_logits = nn.functional.interpolate(");
+    int32_t x = pl_hf_resize(m, logits, sides[0], sides[1]);
+    pl_line(b, "loss = loss_fct(upsampled_logits, labels)");
+    pl_build_output(b, pl_aten_cross_entropy(b, x, labels, ignored));
+    pl_build_output(b, logits);
+}
+
 int32_t pl_hf_step_slice(pl_hf *m, int32_t x, int dim, int64_t start, int64_t step) {
     pl_builder *b = m->b;
     const pl_tensor *t = pl_built(b, x);

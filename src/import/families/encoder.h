@@ -47,6 +47,11 @@ void pl_hf_masked_loss(pl_hf *m, int32_t logits);
 /* Cross entropy of all tokens in the logits' own type; loss and logits become the outputs. */
 void pl_hf_own_token_loss(pl_hf *m, int32_t logits);
 
+/* Semantic segmentation: logits [n, classes, h, w] brought to the pixels' size (config.image_size),
+ * cross entropy against a class for each; loss and logits become the outputs. */
+void pl_hf_pixel_loss(pl_hf *m, int32_t logits, int64_t ignored);
+/* F.interpolate(mode="bilinear", align_corners=False) of [n, c, ..]. */
+int32_t pl_hf_resize(pl_hf *m, int32_t x, int64_t height, int64_t width);
 /* x[.., start::step, ..] in one dimension. */
 int32_t pl_hf_step_slice(pl_hf *m, int32_t x, int dim, int64_t start, int64_t step);
 /* x.mean([-2, -1]): [n, c, h, w] to [n, c]. */
