@@ -3,7 +3,7 @@ _plimsoll() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate convert evaluate train estimators gpus --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate convert evaluate train estimators gpus serve --help --version" -- "$word")
         return
     fi
     case ${COMP_WORDS[1]}:$before in
@@ -20,7 +20,7 @@ _plimsoll() {
     fit:--seq|fit:-s)
         return ;;
     *:--task)
-        mapfile -t COMPREPLY < <(compgen -W "causal masked seq2seq classify tokens segment detect ctc base" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "causal masked seq2seq classify tokens segment detect ctc base image-text" -- "$word")
         return ;;
     *:--attention)
         mapfile -t COMPREPLY < <(compgen -W "sdpa eager flash2" -- "$word")
@@ -155,6 +155,7 @@ _plimsoll() {
     train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --max-memory --max-time --json --help --version" ;;
     estimators) options="--json --help --version" ;;
     gpus) options="--gpus --json --help --version" ;;
+    serve) options="--json --help --version" ;;
     *) return ;;
     esac
     case ${COMP_WORDS[1]}:$word in

@@ -115,10 +115,10 @@ struct pl_hf_family {
 /* Each file in families/ exports rows, ended by one without model_type; hf.c lists the files. */
 extern const pl_hf_family pl_hf_llama[], pl_hf_llama_more[], pl_hf_mixtures[], pl_hf_gpt[],
     pl_hf_bert[], pl_hf_vision[], pl_hf_t5[], pl_hf_bart[], pl_hf_deberta[], pl_hf_mamba[];
-extern const pl_hf_family pl_hf_clip[], pl_hf_modernbert[], pl_hf_deberta_v1[], pl_hf_swin[],
-    pl_hf_convnext[];
+extern const pl_hf_family pl_hf_clip[], pl_hf_modernbert[], pl_hf_deberta_v1[];
+extern const pl_hf_family pl_hf_swin[], pl_hf_convnext[];
+extern const pl_hf_family pl_hf_segformer[], pl_hf_wav2vec2[];
 extern const pl_hf_family pl_hf_llava[], pl_hf_qwen_vl[]; /* pictures beside text */
-pl_hf_convnext[], pl_hf_segformer[], pl_hf_wav2vec2[];
 
 /* ---- hf_layers.c: layers with their modules and parameters, as torch.nn has them ---- */
 
