@@ -331,7 +331,7 @@ static void build(pl_hf *m) {
         .model_type = type, .tasks = 1u << PL_TASK_CLASSIFY | 1u << PL_TASK_BASE,                  \
         .usual = PL_TASK_CLASSIFY, .build = build, .plan = &(style), .version = "5.22",            \
         .usual_seq = SAMPLES,                                                                      \
-        .warning = "--seq is samples of sound; layers that training drops at random (layerdrop) "  \
+        .warning = "a sequence is samples of sound; layers dropped at random (layerdrop) "         \
                    "are all counted, and of frames masked at random the most"                      \
     }
 
