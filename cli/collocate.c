@@ -12,9 +12,7 @@
 #include "text.h"
 #include "verbs.h"
 
-/* Whether a file begins as an estimate's JSON does, its keys as they were written or sorted: then a
- * failure to read it is reported as one of an estimate, not of a model. */
-static bool looks_like_estimate(const char *path) {
+bool looks_like_estimate(const char *path) {
     char text[256] = "";
     pl_file file;
     if (pl_file_begin(&file, path, NULL) != PL_OK) return false;

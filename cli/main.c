@@ -27,6 +27,7 @@ static int (*const verbs[VERBS])(const request *) = {
     [VERB_ESTIMATORS] = verb_estimators,
     [VERB_CONVERT] = verb_convert,
     [VERB_COLLOCATE] = verb_collocate,
+    [VERB_PLACE] = verb_place,
 #if PLIMSOLL_LAB
     [VERB_EVALUATE] = verb_evaluate,
     [VERB_TRAIN] = verb_train,

@@ -18,7 +18,7 @@
 #include "text.h"
 
 #define IN(v)     (1u << VERB_##v)
-#define MODEL     (IN(ESTIMATE) | IN(EXPLAIN) | IN(CHECK) | IN(FIT) | IN(COLLOCATE))
+#define MODEL     (IN(ESTIMATE) | IN(EXPLAIN) | IN(CHECK) | IN(FIT) | IN(COLLOCATE) | IN(PLACE))
 #define READ      (MODEL | IN(CONVERT))
 #define ALL_VERBS ((1u << VERBS) - 1)
 #define PLACE(f)  offsetof(request, f)
@@ -69,6 +69,14 @@ const verb_row verb_table[VERBS] = {
          "estimate --json has printed, or models as estimate takes them; models are estimated "
          "first, both with the options given. Exit code 10 where they do not fit together, 11 where they "
          "may not.",
+         NULL},
+    [VERB_PLACE] =
+        {"place", "JOB", 1, MOST_FILES, "jobs onto the cards of a cluster, and why not elsewhere",
+         "Finds a card for each JOB in turn: those of --cluster where all that runs there and the job "
+         "fit together with no more than the accepted chance of an out-of-memory, ranked by --policy, "
+         "with how much slower each job gets; and the reason for every card that is refused. A JOB is "
+         "what estimate --json has printed, or a model as estimate takes it, which is then estimated "
+         "for each kind of card. Exit code 10 where one of them fits no card.",
          NULL},
     [VERB_CONVERT] =
         {"convert", "FILE", 1, 1, "any model file as plimsoll's own graph, in JSON",
@@ -149,6 +157,10 @@ const char *sharing_name(size_t index) {
     return pl_sharing_name((pl_sharing)index);
 }
 
+const char *policy_name(size_t index) {
+    return pl_policy_name((pl_policy)index);
+}
+
 /* In the order they are shown. */
 const option_row option_table[] = {
     {IN(ESTIMATE), "batch", 'b', "N[,N]", OPTION_NUMBERS, PLACE(batches), NULL,
@@ -202,7 +214,7 @@ const option_row option_table[] = {
      "sharded with fsdp2, else full",
      "how the model comes to the card: full, whole; sharded, with fsdp2 alone: from the CPU or the "
      "meta device, a block at a time"},
-    {(MODEL & ~IN(COLLOCATE)) | IN(EVALUATE) | IN(TRAIN), "gpu", 'g', "G", OPTION_GPU,
+    {(MODEL & ~IN(COLLOCATE) & ~IN(PLACE)) | IN(EVALUATE) | IN(TRAIN), "gpu", 'g', "G", OPTION_GPU,
      PLACE(job.gpu), gpu_name, "h200",
      "the card; plimsoll gpus lists them, and names as nvidia-smi prints them are known too. "
      "NAME,memory=40GiB: one with another size of memory"},
@@ -213,7 +225,18 @@ const option_row option_table[] = {
     {IN(COLLOCATE), "sharing", 0, "HOW", OPTION_SHARING, PLACE(sharing), sharing_name, "slices",
      "how the processes share the card: the driver's time slices, or NVIDIA's multi-process "
      "service"},
-    {MODEL, "risk", 0, "P", OPTION_RISK, PLACE(job.risk), NULL, "2.5",
+    {IN(PLACE), "cluster", 0, "FILE", OPTION_FILE, PLACE(cluster), NULL, NULL,
+     "the cards and what runs on them, JSON (needed)"},
+    {IN(PLACE), "policy", 0, "P", OPTION_NAME, PLACE(policy), policy_name, "pack",
+     "exclusive: empty cards alone; pack: the fullest that it fits; spread: the emptiest; "
+     "interference: where the most work is done a second"},
+    {IN(PLACE), "max-slowdown", 0, "X", OPTION_RATE, PLACE(most_slowdown), NULL, NULL,
+     "how many times longer a step of any job on a card may take"},
+    {IN(PLACE), "max-jobs", 0, "N", OPTION_COUNT, PLACE(most), NULL, "any number",
+     "jobs on one card"},
+    {IN(PLACE), "risk", 0, "P", OPTION_RISK, PLACE(place_risk), NULL, "1",
+     "chance of an out-of-memory on a card that is accepted, in percent, 0.5 to 50"},
+    {MODEL & ~IN(PLACE), "risk", 0, "P", OPTION_RISK, PLACE(job.risk), NULL, "2.5",
      "chance of an out-of-memory that is accepted, in percent, 0.5 to 50: a job fits when it takes "
      "more than the card has with no greater chance"},
     {MODEL & ~IN(CHECK) & ~IN(FIT), "host-speed", 0, "X", OPTION_RATE, PLACE(job.host_speed), NULL,

@@ -11,6 +11,7 @@ typedef enum verb {
     VERB_CHECK,
     VERB_FIT,
     VERB_COLLOCATE,
+    VERB_PLACE,
     VERB_CONVERT,
 #if PLIMSOLL_LAB
     VERB_EVALUATE,
@@ -68,8 +69,10 @@ typedef struct request {
     file_list jobs;   /* of --jobs */
     file_list graphs; /* of --graphs */
     pl_sharing sharing;
-    sought sought;         /* of fit */
-    int64_t most, threads; /* most: 0: not given */
+    const char *cluster, *policy;     /* of place; NULL: not given */
+    double place_risk, most_slowdown; /* 0: not given */
+    sought sought;                    /* of fit */
+    int64_t most, threads;            /* most: 0: not given */
     pl_split split;
     int64_t folds, bin; /* 0: not given; bin in MiB */
     uint64_t seed;
@@ -144,8 +147,9 @@ const char *evaluated_name(size_t index);     /* estimators, behind them "all" *
 const char *split_name(size_t index);         /* index: a pl_split */
 const char *trained_split_name(size_t index); /* those that --hold-out can be chosen by */
 const char *target_name(size_t index);
-const char *sharing_name(size_t index); /* index: a pl_sharing */
-const char *load_name(size_t index);    /* ways to load a model, but auto */
+const char *sharing_name(size_t index);
+const char *policy_name(size_t index); /* index: a pl_sharing */
+const char *load_name(size_t index);   /* ways to load a model, but auto */
 
 /* The default, for people: the table's, of --estimator the library's. NULL: none. */
 const char *option_standard(const option_row *row);

@@ -11,6 +11,7 @@ int verb_explain(const request *r);
 int verb_check(const request *r);
 int verb_fit(const request *r);
 int verb_collocate(const request *r);
+int verb_place(const request *r);
 int verb_convert(const request *r);
 int verb_evaluate(const request *r);
 int verb_train(const request *r);
@@ -25,6 +26,10 @@ int times_print(const request *r, const pl_model *model, pl_report *report, cons
 
 /* estimate with several batches or sequence lengths: a table, and --heatmap. */
 int sweep(const request *r, const pl_model *model);
+
+/* Whether a file begins as an estimate's JSON does, its keys as they were written or sorted: then a
+ * failure to read it is reported as one of an estimate, not of a model. */
+bool looks_like_estimate(const char *path);
 
 /* Bytes of a plain file; 0 of what is none. */
 int64_t file_size(const char *path);

@@ -3,19 +3,19 @@ _plimsoll() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate convert evaluate train estimators gpus serve --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate place convert evaluate train estimators gpus serve --help --version" -- "$word")
         return
     fi
     case ${COMP_WORDS[1]}:$before in
     estimate:--batch|estimate:-b)
         return ;;
-    explain:--batch|explain:-b|check:--batch|check:-b|collocate:--batch|collocate:-b|convert:--batch|convert:-b)
+    explain:--batch|explain:-b|check:--batch|check:-b|collocate:--batch|collocate:-b|place:--batch|place:-b|convert:--batch|convert:-b)
         return ;;
     fit:--batch|fit:-b)
         return ;;
     estimate:--seq|estimate:-s)
         return ;;
-    explain:--seq|explain:-s|check:--seq|check:-s|collocate:--seq|collocate:-s|convert:--seq|convert:-s)
+    explain:--seq|explain:-s|check:--seq|check:-s|collocate:--seq|collocate:-s|place:--seq|place:-s|convert:--seq|convert:-s)
         return ;;
     fit:--seq|fit:-s)
         return ;;
@@ -28,7 +28,7 @@ _plimsoll() {
     *:--precision|*:-p)
         mapfile -t COMPREPLY < <(compgen -W "as-exported fp32 tf32 bf16 fp16 amp-bf16 amp-fp16" -- "$word")
         return ;;
-    estimate:--optimizer|estimate:-o|explain:--optimizer|explain:-o|check:--optimizer|check:-o|fit:--optimizer|fit:-o|collocate:--optimizer|collocate:-o)
+    estimate:--optimizer|estimate:-o|explain:--optimizer|explain:-o|check:--optimizer|check:-o|fit:--optimizer|fit:-o|collocate:--optimizer|collocate:-o|place:--optimizer|place:-o)
         mapfile -t COMPREPLY < <(compgen -W "sgd sgd-decay sgd-fused sgd-momentum sgd-momentum-decay sgd-momentum-fused sgd-nesterov adam adam-8bit adam-decay adam-fused adam-single adamw adamw-8bit adamw-amsgrad adamw-fused adamw-single rmsprop rmsprop-centered adagrad adagrad-fused adadelta adamax nadam radam adafactor asgd rprop lion muon none" -- "$word")
         return ;;
     *:--loss|*:-l)
@@ -42,7 +42,7 @@ _plimsoll() {
         return ;;
     fit:--parallel)
         return ;;
-    estimate:--parallel|explain:--parallel|check:--parallel|collocate:--parallel)
+    estimate:--parallel|explain:--parallel|check:--parallel|collocate:--parallel|place:--parallel)
         return ;;
     *:--load)
         mapfile -t COMPREPLY < <(compgen -W "full sharded" -- "$word")
@@ -59,13 +59,25 @@ _plimsoll() {
     *:--sharing)
         mapfile -t COMPREPLY < <(compgen -W "slices mps" -- "$word")
         return ;;
-    *:--risk)
+    *:--cluster)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    *:--policy)
+        mapfile -t COMPREPLY < <(compgen -W "exclusive pack spread interference" -- "$word")
+        return ;;
+    *:--max-slowdown)
+        return ;;
+    *:--max-jobs)
+        return ;;
+    place:--risk)
+        return ;;
+    estimate:--risk|explain:--risk|check:--risk|fit:--risk|collocate:--risk)
         return ;;
     *:--host-speed)
         return ;;
     *:--copy-gbps)
         return ;;
-    estimate:--estimator|estimate:-e|explain:--estimator|explain:-e|check:--estimator|check:-e|fit:--estimator|fit:-e|collocate:--estimator|collocate:-e)
+    estimate:--estimator|estimate:-e|explain:--estimator|explain:-e|check:--estimator|check:-e|fit:--estimator|fit:-e|collocate:--estimator|collocate:-e|place:--estimator|place:-e)
         mapfile -t COMPREPLY < <(compgen -W "hybrid sim bigru-transformer bigru-transformer-light transformer-only bigru-only transformer-bigru decision-tree random-forest adaboost xgboost extra-trees catboost lightgbm lightgbm-library gpumemnet-mlp gpumemnet-transformer gpumemnet-regression horus dnnmem llmem zero accelerate faketensor" -- "$word")
         return ;;
     evaluate:--estimator|evaluate:-e)
@@ -150,6 +162,7 @@ _plimsoll() {
     check) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --risk --estimator --model --max-memory --max-time --json --help --version" ;;
     fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --risk --estimator --model --most --max-memory --max-time --json --help --version" ;;
     collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --sharing --risk --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;
+    place) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpus --cluster --policy --max-slowdown --max-jobs --risk --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;
     convert) options="--batch --seq --task --attention --train --out --max-memory --max-time --json --help --version" ;;
     evaluate) options="--gpu --estimator --model --graphs --described --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --max-memory --max-time --json --help --version" ;;
     train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --max-memory --max-time --json --help --version" ;;

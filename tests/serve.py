@@ -175,8 +175,29 @@ def the_same_as_the_command():
         assert abs(other["gain"] - pair["gain"]) < 1e-4 and other["needed_bytes"] == pair["needed_bytes"], (other, pair)
 
 
+def placing_as_the_command():
+    config = small_config()
+    cluster = {"cards": [{"name": "a", "gpu": "h200", "jobs": [{"name": "old", "seen_bytes": 140000000000}]}, {"name": "b", "gpu": "t4", "count": 2}]}
+    with open("cluster.json", "w") as file:
+        json.dump(cluster, file)
+    with Daemon() as d:
+        for policy in ("exclusive", "pack", "spread", "interference"):
+            asked = {"cluster": cluster, "jobs": [{"model": GPT2, "batch": 2}] * 3, "policy": policy}
+            status, got = d.ask("/v1/place", asked)
+            want = command("place", "--cluster", "cluster.json", config, config, config, "--batch", "2", "--policy", policy, "--json",
+                           code=10 if policy == "exclusive" else 0)  # two of the cards are empty
+            for job in want["jobs"] + got["jobs"]:
+                job.pop("name")
+            assert status == 200 and got == want, (got, want)
+        refused = d.ask("/v1/place", {"cluster": cluster, "jobs": [{"model": GPT2, "batch": 2000000}]})[1]["jobs"][0]
+        assert refused["card"] is None and all("GiB more than" in o["reason"] for o in refused["options"]), refused
+
+
 def wrong_requests():
     rows = [
+        ("POST", "/v1/place", b'{"jobs":[{"model":{"model_type":"gpt2"}}]}', 400, "usage"),
+        ("POST", "/v1/place", b'{"cluster":{},"jobs":[{"model":{"model_type":"gpt2"}}]}', 422, "input"),
+        ("POST", "/v1/place", b'{"cluster":{"cards":[{"gpu":"h200"}]},"jobs":[{"model":{"model_type":"gpt2"}}],"policy":"luck"}', 400, "usage"),
         ("POST", "/v1/estimate", b"", 400, "input"),
         ("POST", "/v1/estimate", b"[]", 400, "input"),
         ("POST", "/v1/estimate", b'{"model":', 400, "input"),
@@ -470,7 +491,7 @@ def ends_gently():
         assert d.process.wait(timeout=60) == 0
 
 
-CASES = [every_path_with_every_example, the_same_as_the_command, wrong_requests, tokens_and_scopes, configurations, unix_socket,
+CASES = [every_path_with_every_example, the_same_as_the_command, placing_as_the_command, wrong_requests, tokens_and_scopes, configurations, unix_socket,
          what_was_stored_outlasts_it, killed_under_load, hostile_clients, too_often, many_at_once, ends_gently]
 
 

@@ -668,6 +668,77 @@ typedef struct pl_pair {
 pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, const pl_gpu *gpu,
                        pl_sharing sharing, pl_error *err);
 
+/* ---- many cards ---- */
+
+/* Cards and what runs on them: a file of docs/formats.md. Used by one thread at a time. */
+typedef struct pl_cluster pl_cluster;
+
+/* own: cards of one's own that it may name, or NULL; kept by pointer. On failure *out is NULL. */
+pl_status pl_cluster_open(pl_cluster **out, const char *path, const pl_catalogue *own,
+                          pl_error *err);
+pl_status pl_cluster_open_memory(pl_cluster **out, const void *bytes, size_t size, const char *name,
+                                 const pl_catalogue *own, pl_error *err);
+void pl_cluster_close(pl_cluster **cluster);
+size_t pl_cluster_count(const pl_cluster *cluster);                   /* of cards */
+const char *pl_cluster_name(const pl_cluster *cluster, size_t card);  /* NULL past the end */
+const pl_gpu *pl_cluster_gpu(const pl_cluster *cluster, size_t card); /* likewise */
+size_t pl_cluster_jobs(const pl_cluster *cluster, size_t card);       /* that run on it */
+/* The job runs on that card from now on. */
+pl_status pl_cluster_add(pl_cluster *cluster, size_t card, const pl_demand *job, pl_error *err);
+/* The card's job of that name, the first of several, has ended. PL_USAGE: there is none. */
+pl_status pl_cluster_remove(pl_cluster *cluster, size_t card, const char *name, pl_error *err);
+
+typedef enum pl_policy {
+    PL_EXCLUSIVE,    /* empty cards alone, the one with the least memory that the job fits first */
+    PL_PACK,         /* the card that has the least left with it */
+    PL_SPREAD,       /* the card with the fewest jobs, of these the one that has the most left */
+    PL_INTERFERENCE, /* the card where the most work is done a second with it */
+} pl_policy;
+
+const char *pl_policy_name(pl_policy policy); /* "exclusive", ...; NULL past the end */
+bool pl_policy_parse(const char *name, pl_policy *out);
+
+typedef struct pl_place_settings {
+    size_t size;          /* of this struct; pl_place_settings_default sets it */
+    pl_policy policy;     /* default PL_PACK */
+    double risk;          /* default 0.01: the chance of an out-of-memory on a card, 1e-6 to 0.5 */
+    double most_slowdown; /* default INFINITY: of any job on a card, step time over alone */
+    int64_t most_jobs;    /* default 0: any number of jobs on a card */
+} pl_place_settings;
+
+void pl_place_settings_default_sized(pl_place_settings *settings, size_t size);
+static inline void pl_place_settings_default(pl_place_settings *settings) {
+    pl_place_settings_default_sized(settings, sizeof *settings);
+}
+
+/* A card, with the job on it. NAN: not known. */
+typedef struct pl_place_option {
+    size_t card;
+    bool possible;          /* the settings allow it */
+    int64_t expected_bytes; /* the peaks of all jobs, the new one included, contexts too */
+    int64_t usable_bytes;   /* the card's, less what it is to keep free */
+    /* That the sum of what they take is more than that: their intervals convolved, errors of jobs of
+     * the same name taken to be the same and those of others to have nothing to do with each other. */
+    double risk;
+    pl_figure slowdown;    /* of the new job */
+    double worst_slowdown; /* of any job on the card */
+    double gain;           /* work done a second more than without it, its own alone being 1 */
+    int64_t jobs;          /* on it already */
+    bool calibrated;    /* false: the card, or sharing it among more than two, was not measured */
+    const char *reason; /* why not, or what speaks for it: one plain sentence */
+} pl_place_option;
+
+typedef struct pl_placement pl_placement;
+
+/* Where a job may go: an option per card, those that are possible first, the best first. jobs: the same
+ * job as estimated for each kind of card that it might go to (pl_demand.gpu); a card of another kind is
+ * not possible. settings: NULL for defaults. On failure *out is NULL. */
+pl_status pl_place(pl_placement **out, const pl_cluster *cluster, const pl_demand *jobs,
+                   size_t count, const pl_place_settings *settings, pl_error *err);
+const pl_place_option *pl_placement_at(const pl_placement *placement,
+                                       size_t index); /* NULL past the end */
+void pl_placement_close(pl_placement **placement);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -58,6 +58,19 @@ static double risk_of(const double knots[KNOTS], double usual, double far) {
     return risks[i] * pow(risks[i + 1] / risks[i], (far - from) / (to - from));
 }
 
+double pl_interval_quantile(double low, double peak, double high, double chance) {
+    if (!(low > 0)) low = 1;
+    bool above = chance >= 0.5;
+    double risk = fmax(above ? 1 - chance : chance, PL_RISK_LEAST);
+    if (above ? high <= peak : low >= peak) return peak; /* seen, not estimated */
+    /* the wider of what was measured with convolutions and for intervals by rows */
+    double far = 0, usual = above ? log2(high / peak) : log2(peak / low);
+    static const pl_tail wide[] = {PL_TAIL_ROWS, PL_TAIL_CONVOLUTIONS};
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        far = fmax(far, reach(above ? tails[wide[i]].above : tails[wide[i]].below, usual, risk));
+    return above ? peak * exp2(far) : peak / exp2(far);
+}
+
 static bool has_interval(const pl_report *r) {
     return r->peak_bytes > 0 && r->low_bytes >= 0 && r->low_bytes <= r->peak_bytes &&
            r->high_bytes >= r->peak_bytes;

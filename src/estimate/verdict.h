@@ -23,6 +23,11 @@ typedef enum pl_tail {
 /* Fills verdict, fits, risk, upper_bytes, and usable_bytes where it is not known yet. */
 void pl_report_judge(pl_report *report, const pl_gpu *gpu, double risk);
 
+/* Where the truth lies so that less is taken with that chance, of an interval of which only its ends are
+ * known: the widest tails hold. Below 0.5 % and above 99.5 % that of these: further out nothing was
+ * measured. */
+double pl_interval_quantile(double low, double peak, double high, double chance);
+
 /* "regression", "rows", "plain", "convolutions": what the report's interval was made of; NULL: it has
  * none. */
 const char *pl_report_tail_name(const pl_report *report);

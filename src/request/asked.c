@@ -12,14 +12,15 @@
 enum { MOST_NESTING = 512, MOST_NAME = 64 };
 
 typedef enum kind {
-    COUNT,  /* int64_t, from 1 on */
-    WHOLE,  /* int, from 1 on */
-    FLAG,   /* bool */
-    REAL,   /* double */
-    TEXT,   /* const char * */
-    NAMED,  /* by a function of its own */
-    MODEL,  /* a digest, or an object */
-    SHARED, /* the two jobs of collocation */
+    COUNT,   /* int64_t, from 1 on */
+    WHOLE,   /* int, from 1 on */
+    FLAG,    /* bool */
+    REAL,    /* double */
+    TEXT,    /* const char * */
+    NAMED,   /* by a function of its own */
+    MODEL,   /* a digest, or an object */
+    SHARED,  /* the jobs of collocation and placement */
+    CLUSTER, /* an object */
 } kind;
 
 typedef struct member {
@@ -53,6 +54,10 @@ static pl_status read_sharing(pl_asked *out, const char *value, pl_error *err) {
     return pl_sharing_parse(value, &out->sharing) ? PL_OK : no_such(err, "sharing", value);
 }
 
+static pl_status read_policy(pl_asked *out, const char *value, pl_error *err) {
+    return pl_policy_parse(value, &out->place.policy) ? PL_OK : no_such(err, "policy", value);
+}
+
 #define JOB(m) offsetof(pl_asked, job) + offsetof(pl_job, m)
 #define OWN(m) offsetof(pl_asked, m)
 static const member members[] = {
@@ -81,6 +86,11 @@ static const member members[] = {
     {"most", COUNT, OWN(most), NULL},
     {"jobs", SHARED, 0, NULL},
     {"sharing", NAMED, 0, read_sharing},
+    {"cluster", CLUSTER, 0, NULL},
+    {"policy", NAMED, 0, read_policy},
+    {"most_risk", REAL, OWN(place.risk), NULL},
+    {"most_slowdown", REAL, OWN(place.most_slowdown), NULL},
+    {"most_jobs", COUNT, OWN(place.most_jobs), NULL},
 };
 enum { MEMBERS = sizeof members / sizeof *members };
 
@@ -114,7 +124,7 @@ static bool read_jobs(pl_json *json, pl_asked *out) {
     out->job_count = 0;
     if (!pl_json_list(json)) return false;
     while (pl_json_item(json)) {
-        if (out->job_count == PL_ASKED_JOBS) return pl_json_fail(json, "two jobs, no more");
+        if (out->job_count == PL_ASKED_JOBS) return pl_json_fail(json, "fewer jobs: at most 64");
         if (pl_json_peek(json) != '{') return pl_json_fail(json, "a job, an object");
         int i = out->job_count++;
         if (!take_value(json, &out->jobs[i], &out->job_sizes[i])) return false;
@@ -152,6 +162,9 @@ static bool read_member(pl_json *json, const member *m, pl_asked *out, pl_status
     switch (m->kind) {
     case MODEL: return read_model(json, out);
     case SHARED: return read_jobs(json, out);
+    case CLUSTER:
+        if (pl_json_peek(json) != '{') return pl_json_fail(json, "a cluster, an object");
+        return take_value(json, &out->cluster, &out->cluster_size);
     case FLAG: {
         bool flag;
         if (!pl_json_bool(json, &flag)) return false;
@@ -197,6 +210,7 @@ pl_status pl_asked_read(pl_asked *out, const char *text, size_t size, pl_error *
     pl_arena *arena = out->arena;
     *out = (pl_asked){.arena = arena, .what = "batch", .most = PL_UNKNOWN};
     pl_job_default(&out->job);
+    pl_place_settings_default(&out->place);
     pl_json json;
     pl_json_open(&json, text, size, MOST_NESTING);
     pl_status status = read_members(out, &json, err);

@@ -5,7 +5,7 @@
 
 #include "import/json.h"
 
-enum { PL_ASKED_JOBS = 2 };
+enum { PL_ASKED_JOBS = 64 };
 
 typedef struct pl_asked {
     pl_arena *arena; /* holds the strings */
@@ -18,7 +18,11 @@ typedef struct pl_asked {
     /* of a search */
     const char *what; /* "batch", "seq", "world" or "gpu" */
     int64_t most;
-    /* of collocation: each a request's object, or an estimate's: [job_sizes[i]] */
+    /* of placement */
+    const char *cluster; /* its object: [cluster_size] */
+    size_t cluster_size;
+    pl_place_settings place;
+    /* of collocation and placement: each a request's object, or an estimate's: [job_sizes[i]] */
     const char *jobs[PL_ASKED_JOBS];
     size_t job_sizes[PL_ASKED_JOBS];
     int job_count;

@@ -248,8 +248,8 @@ bool pl_reply_fit(pl_turn *t) {
 
 /* ---- two jobs on one card ---- */
 
-/* An estimate's JSON, or a job that is estimated now. */
-static bool read_demand(pl_turn *t, int index, const char *gpu, pl_demand *out, pl_asked *job) {
+bool pl_turn_demand(pl_turn *t, int index, const char *gpu, pl_demand *out, bool *fixed) {
+    pl_asked own, *job = &own;
     const char *text = t->asked.jobs[index];
     size_t size = t->asked.job_sizes[index];
     pl_json json;
@@ -259,6 +259,7 @@ static bool read_demand(pl_turn *t, int index, const char *gpu, pl_demand *out, 
     if (pl_json_object(&json))
         while (!estimate && pl_json_key(&json, &key))
             estimate = PL_JSON_IS(&key, "schema") || !pl_json_skip(&json);
+    *fixed = estimate;
     if (estimate) return pl_demand_read(out, text, size, "jobs", &t->err) == PL_OK;
     job->arena = t->arena;
     if (pl_asked_read(job, text, size, &t->err) != PL_OK) return false;
@@ -309,10 +310,10 @@ bool pl_reply_collocate(pl_turn *t) {
     if (t->asked.job_count != 2)
         return pl_fail(&t->err, PL_USAGE, "jobs", -1, "expected a list of two jobs") == PL_OK;
     pl_demand jobs[2] = {PL_SIZED(pl_demand), PL_SIZED(pl_demand)};
-    pl_asked each[2];
+    bool fixed;
     const char *name = t->asked.gpu_given ? t->asked.job.gpu : NULL;
     for (int i = 0; i < 2; i++)
-        if (!read_demand(t, i, name, &jobs[i], &each[i])) return false;
+        if (!pl_turn_demand(t, i, name, &jobs[i], &fixed)) return false;
     pl_gpu *gpu = NULL;
     pl_pair pair = PL_SIZED(pl_pair);
     if (pl_gpu_open(&gpu, name ? name : jobs[0].gpu, t->service->settings.catalogue, &t->err) !=

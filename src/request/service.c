@@ -29,6 +29,7 @@ static const route routes[] = {
     {"POST", "/v1/fit", pl_reply_fit, true, true},
     {"POST", "/v1/explain", pl_reply_explain, true, true},
     {"POST", "/v1/collocate", pl_reply_collocate, true, true},
+    {"POST", "/v1/place", pl_reply_place, true, true},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
 

@@ -48,5 +48,11 @@ bool pl_reply_estimate(pl_turn *turn);
 bool pl_reply_fit(pl_turn *turn);
 bool pl_reply_explain(pl_turn *turn);
 bool pl_reply_collocate(pl_turn *turn);
+/* An estimate's JSON in the request, or a job that is estimated now: index of turn->asked.jobs; gpu: the card where
+ * the job names none, or NULL; *fixed: it was an estimate. */
+bool pl_turn_demand(pl_turn *turn, int index, const char *gpu, pl_demand *out, bool *fixed);
+
+/* reply_place.c */
+bool pl_reply_place(pl_turn *turn);
 
 #endif
