@@ -57,6 +57,30 @@ static const struct {
      "\"spatial_patch_size\":14,\"temporal_patch_size\":2},\"rope_scaling\":{\"type\":\"mrope\","
      "\"mrope_section\":[16,24,24]},\"vocab_size\":151936}",
      2208985600, 391},
+    {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"mm_tokens_per_image\":256,"
+     "\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":2560,\"intermediate_size\":10240,"
+     "\"model_type\":\"gemma3_text\",\"num_hidden_layers\":34,\"sliding_window\":1024},"
+     "\"torch_dtype\":\"bfloat16\",\"vision_config\":{\"hidden_size\":1152,\"image_size\":896,"
+     "\"intermediate_size\":4304,\"model_type\":\"siglip_vision_model\",\"num_attention_heads\":16,"
+     "\"num_hidden_layers\":27,\"patch_size\":14,\"vision_use_head\":false}}",
+     4300079472, 256},
+    {"{\"architectures\":[\"LlavaForConditionalGeneration\"],\"model_type\":\"llava\","
+     "\"text_config\":{\"model_type\":\"llama\",\"rms_norm_eps\":1e-05,\"vocab_size\":32064},"
+     "\"tie_word_embeddings\":false,\"torch_dtype\":\"float16\",\"vision_config\":{"
+     "\"hidden_size\":1024,\"image_size\":336,\"intermediate_size\":4096,\"model_type\":"
+     "\"clip_vision_model\",\"num_attention_heads\":16,\"num_hidden_layers\":24,\"patch_size\":14,"
+     "\"projection_dim\":768},\"vision_feature_layer\":-2,"
+     "\"vision_feature_select_strategy\":\"default\",\"vocab_size\":32064}",
+     7063427072, 576},
+    {"{\"architectures\":[\"PaliGemmaForConditionalGeneration\"],\"hidden_size\":2048,"
+     "\"model_type\":\"paligemma\",\"projection_dim\":2048,\"text_config\":{\"hidden_size\":2048,"
+     "\"intermediate_size\":16384,\"model_type\":\"gemma\",\"num_attention_heads\":8,"
+     "\"num_hidden_layers\":18,\"num_key_value_heads\":1,\"vocab_size\":257216},"
+     "\"torch_dtype\":\"float32\",\"vision_config\":{\"hidden_size\":1152,"
+     "\"intermediate_size\":4304,\"model_type\":\"siglip_vision_model\",\"num_attention_heads\":16,"
+     "\"num_hidden_layers\":27,\"patch_size\":14,\"projection_dim\":2048,"
+     "\"vision_use_head\":false}}",
+     2923466480, 256},
 };
 
 static void numbers_are_the_published_ones(void) {
@@ -117,6 +141,51 @@ static void sizes_of_pictures(void) {
     CHECK(!g && err.code == PL_USAGE && strstr(err.message, "longer than the processor"));
 }
 
+/* Where the tower is not one that is built, or a task is asked for that the text model alone has: the
+ * text model, and it is said. */
+static void text_models_alone(void) {
+    static const char text[] =
+        "{\"model_type\":\"llava\",\"text_config\":{\"model_type\":\"llama\",\"hidden_size\":64,"
+        "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"intermediate_size\":128,"
+        "\"vocab_size\":100},\"vision_config\":{\"model_type\":\"%s\",\"image_size\":28,"
+        "\"patch_size\":14,\"hidden_size\":32,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+        "\"intermediate_size\":64}%s}";
+    static const struct {
+        const char *tower, *more, *task;
+        bool alone;
+        int outputs;
+    } rows[] = {
+        {"clip_vision_model", "", NULL, false, 3},
+        {"clip_vision_model", ",\"vision_feature_layer\":[-1,0,2]", NULL, false, 3},
+        {"clip_vision_model", "", "classify", true, 2},
+        {"a_tower_of_its_own", "", NULL, true, 2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char file[1024];
+        pl_error err;
+        pl_recipe *recipe = NULL;
+        snprintf(file, sizeof file, text, rows[i].tower, rows[i].more);
+        CHECK_INT(open_text(&recipe, file, rows[i].task, &err), PL_OK);
+        CHECK(recipe && recipe->guessed == rows[i].alone &&
+              warns(recipe, "text model llama alone") == rows[i].alone);
+        pl_recipe_close(&recipe);
+        pl_graph *g = graph_of(file, rows[i].task, 16, &err);
+        CHECK(g && !graph_unsound(g));
+        if (g) CHECK_INT(g->output_count, rows[i].outputs);
+        pl_graph_close(&g);
+    }
+    static const char *const wrong[] = {"3", "-4", "[0,5]", "[\"x\"]", "1.5"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char file[1024], more[64];
+        pl_error err;
+        snprintf(more, sizeof more, ",\"vision_feature_layer\":%s", wrong[i]);
+        snprintf(file, sizeof file, text, "clip_vision_model", more);
+        pl_graph *g = graph_of(file, NULL, 16, &err);
+        CHECK(!g && err.code == PL_INPUT && strstr(err.message, "expected -3 to 2"));
+        pl_graph_close(&g);
+    }
+}
+
 static void memory_runs_out(void) {
     int failed = 0;
     for (long i = 0; i < 600; i++) {
@@ -134,6 +203,7 @@ static void memory_runs_out(void) {
 int main(void) {
     RUN(numbers_are_the_published_ones);
     RUN(sizes_of_pictures);
+    RUN(text_models_alone);
     RUN(memory_runs_out);
     return check_done();
 }

@@ -4,6 +4,8 @@
 # bytes that the graph exported by PyTorch of that very model gives, or that an H200 was measured with (bart, whisper,
 # mt5, t5, xlm-roberta, camembert: PyTorch 2.11, transformers 5.17, 2026-11-15); "-": not compared. Within 1 %; reserved
 # bytes within that or one of the allocator's smallest segments, 2 MiB, since these models are small.
+# Pictures beside text (llava, vipllava, paligemma, gemma3, qwen2_vl): the class traced under fake tensors, PyTorch
+# 2.11, transformers 5.22.
 . "$ROOT/tests/case.sh"
 table=$ROOT/tests/data/configs/reference.tsv
 tab=$(printf '\t')

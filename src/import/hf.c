@@ -32,6 +32,8 @@ static const pl_hf_family *const families[] = {
     pl_hf_clip,
     pl_hf_modernbert,
     pl_hf_deberta_v1,
+    pl_hf_llava,
+    pl_hf_llava,
     pl_hf_qwen_vl,
     pl_hf_swin,
     pl_hf_convnext,
@@ -309,11 +311,19 @@ static pl_status unknown_family(const char *model_type, const char *hybrid, int6
                    model_type ? model_type : "(none)", names);
 }
 
-/* A model of pictures and text is built whole where its language model is one that is known inside
- * others, and unless a task is asked for that only the language model has. */
+static bool has_tower(const pl_hf_family *f, const pl_config *config) {
+    char word[64];
+    const char *type = pl_config_text(config, "vision_config.model_type");
+    if (!f->towers) return true;
+    snprintf(word, sizeof word, " %.60s ", type ? type : "");
+    return strstr(f->towers, word) != NULL;
+}
+
+/* A model of pictures and text is built whole where its tower and its language model are ones that
+ * are known inside others, and unless a task is asked for that only the language model has. */
 static bool built_whole(const description *d, const pl_config *config, const char *asked) {
     int64_t picture[2];
-    return d->family && d->family->picture &&
+    return d->family && d->family->picture && has_tower(d->family, config) &&
            pl_decoder_plan(pl_config_text(config, "text_config.model_type")) &&
            (!is_asked(asked) || named_task(asked, picture) == PL_TASK_AUTO ||
             can(d->family, named_task(asked, picture)));
@@ -326,9 +336,12 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
         return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
     d->family = find_family(type);
     if (d->family && d->family->picture && !pl_config_given(config, "text_config") &&
-        pl_config_given(config, "hidden_size") && /* as its first files were written */
-        !pl_config_demote(config, recipe->arena, "text_config"))
-        return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
+        pl_config_given(config, "hidden_size")) {
+        if (!pl_config_given(config, "vision_config")) /* a text model under the whole one's name */
+            d->family = find_family(d->family->text);
+        else if (!pl_config_demote(config, recipe->arena, "text_config")) /* Qwen2-VL's first */
+            return pl_budget_fail(err, pl_arena_budget(recipe->arena), d->file);
+    }
     if (built_whole(d, config, asked)) return PL_OK;
     const char *inner = pl_config_text(config, "text_config.model_type");
     if (d->family && d->family->whole) return PL_OK;
@@ -346,6 +359,7 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
         else if (d->family && inner)
             pl_recipe_warn(recipe, "model_type %.40s is not known; it is built as %s's text model",
                            inner, d->family->model_type);
+        if (d->family && d->family->picture) d->family = find_family(d->family->text);
         if (!type) type = inner;
     }
     if (d->family) return PL_OK;
@@ -370,7 +384,7 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
 /* ---- what else the file says ---- */
 
 /* Sizes that a file leaves to its class: true of transformers, and not what most would expect. */
-static void warn_of_defaults(pl_recipe *recipe, const pl_config *c) {
+static void warn_of_defaults(pl_recipe *recipe, const pl_config *c, bool inside) {
     static const char *const keys[] = {
         "hidden_size|n_embd|d_model|dim|embed_dim|hidden_dim",
         "num_hidden_layers|n_layer|n_layers|num_layers",
@@ -381,8 +395,14 @@ static void warn_of_defaults(pl_recipe *recipe, const pl_config *c) {
     char names[128] = "";
     size_t used = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        int64_t value = pl_config_number(c, keys[i]);
-        if (value < 0 || pl_config_given(c, keys[i])) continue;
+        char room[64];
+        const char *key = keys[i];
+        if (inside) {
+            snprintf(room, sizeof room, "text_config.%.*s", (int)strcspn(key, "|"), key);
+            key = room;
+        }
+        int64_t value = pl_config_number(c, key);
+        if (value < 0 || pl_config_given(c, key)) continue;
         used +=
             (size_t)snprintf(names + used, sizeof names - used, "%s%.*s %lld", *names ? ", " : "",
                              (int)strcspn(keys[i], "|"), keys[i], (long long)value);
@@ -548,7 +568,7 @@ static pl_status describe(pl_recipe *recipe, const char *bytes, size_t size, con
     if (status != PL_OK) return status;
     recipe->dtype = weights_dtype(config, recipe);
     warn_of_keys(recipe, config);
-    warn_of_defaults(recipe, config);
+    warn_of_defaults(recipe, config, d->family->picture != NULL);
     if (d->family->warning) pl_recipe_warn(recipe, "%s", d->family->warning);
     choose_sizes(recipe, d);
     if (d->task == PL_TASK_PICTURES)

@@ -83,6 +83,10 @@ int64_t pl_hf_list_int(pl_hf *m, const char *key, int64_t index, int64_t otherwi
 double pl_hf_list_float(pl_hf *m, const char *key, int64_t index, double otherwise);
 const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const char *otherwise);
 
+/* Of count things, the one that a number or an element of a list names, from the end where it is
+ * negative; otherwise: of what the file does not have. */
+int64_t pl_hf_from_end(pl_hf *m, const char *key, int64_t index, int64_t count, int64_t otherwise);
+
 /* Experts, and how many of them a token goes to: names that families give the keys. */
 #define PL_HF_EXPERTS "num_local_experts|num_experts|moe_num_experts"
 #define PL_HF_CHOSEN  "num_experts_per_tok|moe_topk|moe_k"
@@ -109,6 +113,8 @@ struct pl_hf_family {
      * NULL: others. any_size: the processor keeps the picture's shape. */
     pl_hf_picture (*picture)(pl_hf *m);
     bool any_size;
+    const char *text;      /* its language model\'s family, where the file names none */
+    const char *towers;    /* the types of vision_config, blanks around each; NULL: its own alone */
     uint32_t no_attention; /* 1 << PL_ATTN_FLASH2 | ..: what it does not follow; its own runs */
 };
 

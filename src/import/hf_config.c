@@ -579,6 +579,20 @@ double pl_hf_list_float(pl_hf *m, const char *key, int64_t index, double otherwi
     return otherwise;
 }
 
+int64_t pl_hf_from_end(pl_hf *m, const char *key, int64_t index, int64_t count, int64_t otherwise) {
+    const entry *e = of_model(m, key);
+    const item *i = e && e->value.kind == LIST ? element(m, key, index, &e) : e ? &e->value : NULL;
+    int64_t at = i && i->kind == INTEGER ? i->i : otherwise;
+    if (e && (!i || i->kind != INTEGER || at < -count || at >= count)) {
+        char text[64];
+        snprintf(text, sizeof text, "expected -%lld to %lld", (long long)count,
+                 (long long)count - 1);
+        refuse(m, e->said, e->at, text);
+        return 0;
+    }
+    return at < 0 ? at + count : at;
+}
+
 const char *pl_hf_list_string(pl_hf *m, const char *key, int64_t index, const char *otherwise) {
     const entry *e;
     const item *i = element(m, key, index, &e);

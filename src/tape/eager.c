@@ -212,8 +212,24 @@ pl_value *pl_hold(pl_value *value) {
     return value;
 }
 
+/* Whether nothing but the function that made it holds it: a saved output (SavedVariable keeps one
+ * without its function, so that the two do not hold each other). */
+static bool saved_by_its_own(const pl_value *value) {
+    const pl_fn *fn = value->fn;
+    int32_t saves = 0;
+    for (int i = 0; i < fn->saved_count; i++) saves += fn->saved[i] == value;
+    return saves == value->refs;
+}
+
 void pl_drop(pl_eager *e, pl_value *value) {
-    if (!value || --value->refs > 0) return;
+    if (!value) return;
+    pl_fn *fn = value->fn;
+    if (--value->refs > 0) {
+        if (!fn || !saved_by_its_own(value)) return;
+        value->fn = NULL;
+        pl_fn_drop(e, fn);
+        return;
+    }
     if (value->fn) pl_fn_drop(e, value->fn);
     if (--value->storage->refs == 0) pl_block_gone(e, value->storage->block);
 }

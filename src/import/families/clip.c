@@ -104,14 +104,14 @@ static int32_t layer(const tower *o, int64_t index, int32_t x, int32_t mask) {
     return x;
 }
 
-/* pick: of hidden_states, PL_NONE where none is asked for. */
-static int32_t encoder(const tower *o, int32_t x, int32_t mask, int64_t pick, int32_t *picked) {
+/* states: [layers + 1]. */
+static int32_t encoder(const tower *o, int32_t x, int32_t mask, int32_t *states) {
     enter(o, "encoder", "Encoder");
     for (int64_t i = 0; i < o->layers && !pl_build_failed(o->b); i++) {
-        if (i == pick) *picked = x;
+        states[i] = x;
         x = layer(o, i, x, mask);
     }
-    if (o->layers == pick) *picked = x;
+    states[o->layers] = x;
     pl_module_leave(o->b);
     return x;
 }
@@ -167,12 +167,12 @@ static int32_t attention_pool(const tower *o, int32_t x) {
     return x;
 }
 
-static pl_hf_tower picture_tower(pl_hf *m, const style *s, const char *name, int32_t pixels,
-                                 int64_t pick) {
+static pl_hf_tower picture_tower(pl_hf *m, const style *s, const char *name, int32_t pixels) {
     pl_builder *b = m->b;
     tower o = read_tower(m, s, false);
-    pl_hf_tower out = {PL_NONE, PL_NONE, PL_NONE};
-    if (pl_build_failed(b)) return out;
+    pl_hf_tower out = {.last = PL_NONE, .pooled = PL_NONE, .layers = o.layers};
+    int32_t *states = pl_build_array(b, o.layers + 1, sizeof *states);
+    if (!states) return out;
     enter(&o, name, "VisionModel");
     pl_module_children(b, "embeddings pre_layrnorm encoder post_layernorm head");
     pl_line(b, "hidden_states = self.embeddings(pixel_values)");
@@ -180,7 +180,7 @@ static pl_hf_tower picture_tower(pl_hf *m, const style *s, const char *name, int
     pl_line(b, "hidden_states = self.pre_layrnorm(hidden_states)");
     if (s->clip) x = pl_hf_layer_norm(m, "pre_layrnorm", x, o.eps, true);
     pl_line(b, "encoder_outputs = self.encoder(");
-    x = encoder(&o, x, PL_NONE, pick < 0 ? o.layers + 1 + pick : pick, &out.picked);
+    x = encoder(&o, x, PL_NONE, states);
     if (s->clip) {
         pl_line(b, "pooled_output = last_hidden_state[:, 0, :]");
         int32_t y = pl_aten_select(b, x, 1, 0);
@@ -194,6 +194,7 @@ static pl_hf_tower picture_tower(pl_hf *m, const style *s, const char *name, int
     }
     out.last = x;
     pl_module_leave(b);
+    if (!pl_build_failed(b)) out.states = states;
     return out;
 }
 
@@ -206,10 +207,9 @@ static int32_t pixels_of(pl_hf *m, const style *s) {
     return pl_hf_pixels(m, pl_hf_size(m, "num_channels", 3), side, side);
 }
 
-pl_hf_tower pl_hf_picture_tower(pl_hf *m, const char *model_type, const char *name, int32_t pixels,
-                                int64_t pick) {
-    return picture_tower(m, strncmp(model_type, "clip", 4) == 0 ? &clip : &siglip, name, pixels,
-                         pick);
+pl_hf_tower pl_hf_picture_tower(pl_hf *m, const char *model_type, const char *name,
+                                int32_t pixels) {
+    return picture_tower(m, strncmp(model_type, "clip", 4) == 0 ? &clip : &siglip, name, pixels);
 }
 
 /* ---- text ---- */
@@ -251,11 +251,12 @@ static pl_hf_tower text_tower(pl_hf *m, const style *s, const char *name) {
     tower o = read_tower(m, s, true);
     int64_t vocab = pl_hf_size(m, "vocab_size", s->clip ? 49408 : 32000),
             positions = pl_hf_size(m, "max_position_embeddings", s->clip ? 77 : 64);
-    pl_hf_tower out = {PL_NONE, PL_NONE, PL_NONE};
+    pl_hf_tower out = {.last = PL_NONE, .pooled = PL_NONE, .layers = o.layers};
+    int32_t *states = pl_build_array(b, o.layers + 1, sizeof *states);
     if (m->seq > positions)
         pl_build_fail(b, PL_USAGE, "seq", "the model takes texts of up to %lld",
                       (long long)positions);
-    if (pl_build_failed(b)) return out;
+    if (!states || pl_build_failed(b)) return out;
     enter(&o, name, "TextModel");
     pl_module_children(b, "embeddings encoder final_layer_norm head");
     int32_t ids = pl_hf_input_ids(m);
@@ -273,7 +274,7 @@ static pl_hf_tower text_tower(pl_hf *m, const style *s, const char *name) {
     pl_module_leave(b);
     int32_t mask = s->clip && m->attn == PL_ATTN_EAGER ? causal_mask(&o, x) : PL_NONE;
     pl_line(b, "encoder_outputs = self.encoder(");
-    x = encoder(&o, x, mask, PL_NONE, &out.picked);
+    x = encoder(&o, x, mask, states);
     pl_line(b, "last_hidden_state = self.final_layer_norm(last_hidden_state)");
     x = pl_hf_layer_norm(m, "final_layer_norm", x, o.eps, true);
     out.last = x;
@@ -357,7 +358,7 @@ static void build_both(pl_hf *m) {
     int32_t bias = s->clip ? PL_NONE : pl_build_parameter(b, "logit_bias", PL_SIZES(1));
     pl_hf_within(m, "vision_config.");
     pl_line(b, "vision_outputs = self.vision_model(");
-    pl_hf_tower pictures = picture_tower(m, s, "vision_model", pixels_of(m, s), -1);
+    pl_hf_tower pictures = picture_tower(m, s, "vision_model", pixels_of(m, s));
     if (s->clip)
         pictures.pooled = pl_hf_linear(m, "visual_projection", pictures.pooled, width, false);
     pl_hf_within(m, "text_config.");
@@ -394,7 +395,7 @@ static void build_both(pl_hf *m) {
 static void build_pictures(pl_hf *m) {
     pl_builder *b = m->b;
     const style *s = m->family->plan;
-    pl_hf_tower t = picture_tower(m, s, "", pixels_of(m, s), -1);
+    pl_hf_tower t = picture_tower(m, s, "", pixels_of(m, s));
     pl_build_output(b, t.last);
     if (t.pooled != PL_NONE) pl_build_output(b, t.pooled);
 }
@@ -413,7 +414,7 @@ static void build_classify(pl_hf *m) {
     enter(&o, "", "ForImageClassification");
     pl_hf_within(m, "vision_config.");
     pl_line(b, "outputs = self.vision_model(");
-    pl_hf_tower t = picture_tower(m, s, "vision_model", pixels_of(m, s), -1);
+    pl_hf_tower t = picture_tower(m, s, "vision_model", pixels_of(m, s));
     pl_hf_within(m, "");
     pl_line(b, "sequence_output = torch.mean(sequence_output[:, 1:, :], dim=1)");
     int32_t x = s->clip ? pl_aten_slice(b, t.last, 1, 1, INT64_MAX) : t.last;

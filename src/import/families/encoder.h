@@ -84,11 +84,12 @@ int32_t pl_hf_multihead(pl_hf *m, const char *name, int32_t query, int32_t memor
 typedef struct pl_hf_tower {
     int32_t last;   /* last_hidden_state */
     int32_t pooled; /* PL_NONE: it has none */
-    int32_t picked; /* hidden_states[pick] */
+    int64_t layers;
+    int32_t *
+        states; /* [layers + 1], hidden_states: what each layer was given, and what the last gave */
 } pl_hf_tower;
-/* model_type: "clip_vision_model", "siglip_vision_model"; name: of the module; pick: of
- * hidden_states, from 0 (the embeddings) to the number of layers, from the end where negative. */
-pl_hf_tower pl_hf_picture_tower(pl_hf *m, const char *model_type, const char *name, int32_t pixels,
-                                int64_t pick);
+/* model_type: "clip_vision_model", "siglip_vision_model"; name: of the module. What failed has no
+ * states. */
+pl_hf_tower pl_hf_picture_tower(pl_hf *m, const char *model_type, const char *name, int32_t pixels);
 
 #endif

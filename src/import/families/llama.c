@@ -205,7 +205,6 @@ const pl_hf_family pl_hf_llama[] = {
           .wiring = PL_WIRING_SANDWICH, .window = PL_WINDOW_ALTERNATE, .tied = true,
           .qkv_bias = "attention_bias", .out_bias = "attention_bias", .scaled_embedding = true,
           .caps = true, .eager_only = true)},
-    {ROW("gemma3", HEADS), .plan = &gemma3},
     {ROW("gemma3_text", HEADS), .plan = &gemma3},
     {ROW("phi3", HEADS),
      PLAN(.package = "phi3", .prefix = "Phi3", .eps = "rms_norm_eps", .mlp = PL_MLP_FUSED,

@@ -27,7 +27,7 @@ bool pl_beside_open(pl_beside *o, pl_hf *m, const char *package, const char *pre
         pl_hf_within(m, outer);
         return false;
     }
-    if (plan->eager_only && m->attn == PL_ATTN_SDPA) m->attn = PL_ATTN_EAGER;
+    o->attn = plan->eager_only && m->attn == PL_ATTN_SDPA ? PL_ATTN_EAGER : m->attn;
     pl_decoder_read(&o->text, m, plan);
     o->vocab = pl_hf_need(m, "vocab_size");
     pl_hf_within(m, outer);
@@ -66,7 +66,10 @@ void pl_beside_merge(pl_beside *o, int32_t features) {
 
 int32_t pl_beside_text(pl_beside *o) {
     const char *outer = pl_hf_within(o->m, PL_HF_TEXT);
+    pl_hf_attention of_tower = o->m->attn;
+    o->m->attn = o->attn;
     int32_t x = pl_decoder_model(&o->text, "language_model", o->embeds);
+    o->m->attn = of_tower;
     pl_hf_within(o->m, outer);
     return x;
 }
@@ -78,12 +81,14 @@ void pl_beside_hold(pl_beside *o, int32_t value) {
     pl_aten_unary(o->m->b, "aten.detach.default", value);
 }
 
+/* The whole model's own head: what the family alone does to its logits (soft caps, scales) is not
+ * done here. */
 void pl_beside_head(pl_beside *o, int32_t x) {
     pl_hf *m = o->m;
     bool tied = pl_hf_bool(m, "tie_word_embeddings", o->text.plan->tied);
-    const char *outer = pl_hf_within(m, PL_HF_TEXT);
-    pl_hf_causal_loss(m, pl_decoder_head(&o->text, x, tied, o->weight));
-    pl_hf_within(m, outer);
+    pl_line(m->b, "logits = self.lm_head(hidden_states)");
+    pl_hf_causal_loss(m, tied ? pl_hf_tied_linear(m, "lm_head", x, o->weight, o->vocab, false)
+                              : pl_hf_linear(m, "lm_head", x, o->vocab, false));
     if (o->features != PL_NONE) pl_build_output(m->b, o->features); /* image_hidden_states */
 }
 

@@ -11,10 +11,11 @@ typedef struct pl_beside {
     const char *package, *prefix; /* transformers.models.PACKAGE.modeling_PACKAGE.PREFIXModel */
     pl_decoding text;
     int64_t vocab;
-    int32_t ids, weight; /* input_ids [B,S]; the table of its embedding */
-    int32_t embeds;      /* [B,S,width]: of the tokens, then with the pictures' in their places */
-    int32_t features;    /* [pictures' tokens, width]; PL_NONE: none were given */
-    bool pictures;       /* they are given: else text alone, and the tower is not called */
+    int32_t ids, weight;  /* input_ids [B,S]; the table of its embedding */
+    int32_t embeds;       /* [B,S,width]: of the tokens, then with the pictures' in their places */
+    int32_t features;     /* [pictures' tokens, width]; PL_NONE: none were given */
+    pl_hf_attention attn; /* of the text: some families have eager alone */
+    bool pictures;        /* they are given: else text alone, and the tower is not called */
 } pl_beside;
 
 #define PL_HF_VISION "vision_config."

@@ -333,6 +333,7 @@ const pl_hf_family pl_hf_qwen_vl[] = {
      .version = "5.22",
      .positions = "text_config.max_position_embeddings",
      .picture = picture,
-     .any_size = true},
+     .any_size = true,
+     .text = "qwen2_vl_text"},
     {0},
 };
