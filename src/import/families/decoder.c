@@ -31,7 +31,8 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
     d->kv_heads = pl_hf_int(m, "num_key_value_heads", d->heads);
     d->head_dim = d->width / d->heads;
     if (!plan->no_head_dim) d->head_dim = pl_hf_int(m, "head_dim", d->head_dim);
-    d->inner = pl_hf_need(m, "intermediate_size");
+    d->inner = pl_hf_list(m, "intermediate_size") > 0 ? pl_hf_list_int(m, "intermediate_size", 0, 1)
+                                                      : pl_hf_need(m, "intermediate_size");
     if (d->kv_heads < 1 || d->heads % d->kv_heads != 0)
         pl_hf_refuse(m, "num_key_value_heads", "%lld does not divide num_attention_heads, %lld",
                      (long long)d->kv_heads, (long long)d->heads);
@@ -54,7 +55,7 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
     d->residual_dropout = pl_hf_float(m, "resid_pdrop|residual_dropout|hidden_dropout", 0);
     d->act = pl_hf_string(m, "hidden_act|hidden_activation", "silu");
     /* Gemma's first configs say gelu and mean its tanh form; the later key counts. */
-    if (plan->norm == PL_NORM_RMS_ONE)
+    if (plan->norm == PL_NORM_RMS_ONE || plan->norm == PL_NORM_POW)
         d->act = pl_hf_string(m, "hidden_activation", "gelu_pytorch_tanh");
     d->qkv_bias = has_bias(m, plan->qkv_bias);
     d->out_bias = has_bias(m, plan->out_bias);
@@ -81,12 +82,12 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
         plan->post_norm && !pl_hf_bool(m, plan->post_norm, true) ? PL_WIRING_PRE : plan->wiring;
     if (plan->latent) pl_latent_read(d);
     if (plan->mlp == PL_MLP_EXPERTS) pl_decoder_read_experts(d);
-    for (int i = 0; i < 2; i++) d->mask[i] = d->cos[i] = d->sin[i] = PL_NONE;
+    for (int i = 0; i < 2; i++) d->ids = d->mask[i] = d->cos[i] = d->sin[i] = PL_NONE;
 }
 
 bool pl_decoder_slides(pl_decoding *d, int64_t layer) {
     pl_hf *m = d->m;
-    if (d->window < 1) return false;
+    if (d->window < 1 || (d->plan->last_full && layer + 1 == d->layers)) return false;
     if (layer < pl_hf_list(m, "layer_types"))
         return strcmp(pl_hf_list_string(m, "layer_types", layer, ""), "sliding_attention") == 0;
     switch (d->plan->window) {
@@ -140,6 +141,22 @@ static int32_t norm_one(pl_decoding *d, int32_t x, int32_t weight) {
     int32_t w = pl_aten_scalar(b, "aten.add.Tensor", pl_aten_to(b, weight, PL_DT_F32), 1.0);
     y = pl_aten_mul(b, y, w);
     pl_line(b, "return output.type_as(x)");
+    return pl_aten_type_as(b, y, x);
+}
+
+static int32_t norm_pow(pl_decoding *d, int32_t x, int32_t weight) {
+    pl_builder *b = d->m->b;
+    pl_line(b, "1: normed_output = self._norm(hidden_states.float())");
+    int32_t y = pl_aten_to(b, x, PL_DT_F32);
+    int32_t square = pl_aten_scalar(b, "aten.pow.Tensor_Scalar", y, 2);
+    square = pl_aten_reduce(b, "aten.mean.dim", square, -1, true);
+    square = pl_aten_scalar(b, "aten.add.Tensor", square, d->eps);
+    y = pl_aten_mul(b, y, pl_aten_scalar(b, "aten.pow.Tensor_Scalar", square, -0.5));
+    if (weight != PL_NONE) {
+        pl_line(b, "2: normed_output = normed_output * self.weight.float()");
+        y = pl_aten_mul(b, y, pl_aten_to(b, weight, PL_DT_F32));
+    }
+    pl_line(b, "return normed_output.type_as(hidden_states)");
     return pl_aten_type_as(b, y, x);
 }
 
@@ -204,13 +221,19 @@ static int32_t norm_mean(pl_decoding *d, int32_t x, int32_t weight) {
 }
 
 int32_t pl_decoder_norm(pl_decoding *d, const char *name, int32_t x) {
+    return pl_decoder_norm_as(d, d->plan->norm, name, x);
+}
+
+int32_t pl_decoder_norm_as(pl_decoding *d, pl_norm_kind kind, const char *name, int32_t x) {
     pl_builder *b = d->m->b;
-    if (d->plan->norm == PL_NORM_LAYER) return pl_hf_layer_norm(d->m, name, x, d->eps, true);
+    if (kind == PL_NORM_LAYER) return pl_hf_layer_norm(d->m, name, x, d->eps, true);
     pl_module_enter(b, name, d->norm_type);
     int32_t y, weight = PL_NONE;
-    if (d->plan->norm != PL_NORM_BARE && d->plan->norm != PL_NORM_RMS_BARE)
+    if (kind != PL_NORM_BARE && kind != PL_NORM_RMS_BARE && kind != PL_NORM_POW_BARE)
         weight = pl_build_parameter(b, "weight", PL_SIZES(pl_built_size(b, x, -1)));
-    switch (d->plan->norm) {
+    switch (kind) {
+    case PL_NORM_POW:
+    case PL_NORM_POW_BARE: y = norm_pow(d, x, weight); break;
     case PL_NORM_RMS_ONE: y = norm_one(d, x, weight); break;
     case PL_NORM_RMS_BARE: y = norm_rms_bare(d, x); break;
     case PL_NORM_LAYER_ONE: y = norm_layer_one(d, x, weight); break;

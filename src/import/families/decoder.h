@@ -11,6 +11,8 @@ typedef enum pl_norm_kind {
     PL_NORM_RMS_WIDE,  /* (weight in float32 * x in float32).to(x's type): Helium */
     PL_NORM_RMS_ONE,   /* (x in float32) * (1 + weight): Gemma */
     PL_NORM_RMS_BARE,  /* without weights: NanoChat */
+    PL_NORM_POW,       /* (x in float32) * weight, by pow(.., -0.5): Gemma 3n */
+    PL_NORM_POW_BARE,  /* the same without weights */
     PL_NORM_LAYER,     /* nn.LayerNorm */
     PL_NORM_LAYER_ONE, /* layer norm by 1 + weight: Nemotron */
     PL_NORM_BARE,      /* layer norm in float32 without weights: OLMo */
@@ -94,6 +96,7 @@ typedef struct pl_decoder {
     bool dropouts;       /* residual dropout modules: Phi 3 */
     bool mlp_dropouts;   /* nn.functional.dropout behind both blocks: StarCoder 2 */
     bool one_dropout;    /* a module behind the feed-forward block alone: StableLM */
+    bool last_full;      /* the last layer never slides: Gemma 4 */
     int64_t pattern;     /* of windows; 0: six */
     bool no_head_dim;    /* hidden_size / num_attention_heads, whatever head_dim says */
     bool norm_first;     /* the last norm runs on the embeddings too: NanoChat */
@@ -105,6 +108,8 @@ typedef struct pl_decoder {
      * feed-forward layer (NULL: as the wiring has them); the plain layer's up, act, down; of
      * queries and keys; norms before the last matrices of attention and feed-forward (BitNet). */
     const char *norms[4], *plain[3], *qk_names[2], *inner_norms[2];
+    /* In place of the layers and what makes their positions. */
+    int32_t (*layers)(pl_decoding *d, int32_t x);
     /* In place of the attention between heads; gives [B,S,heads,D]. */
     int32_t (*attend)(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v, bool sliding);
 } pl_decoder;
@@ -128,6 +133,7 @@ struct pl_decoding {
     const char *attention_type, *mlp_type, *layer_type, *norm_type, *experts_type;
     /* tensors shared by the layers; [0] of full attention, [1] of sliding */
     int32_t mask[2], cos[2], sin[2];
+    int32_t ids;    /* [B,S]; PL_NONE: embeddings alone are known */
     int32_t embeds; /* [B,S,width]: its type is the masks' */
     /* inside another model, which may make these for it */
     bool masked;          /* mask[] is made */
@@ -145,6 +151,7 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan);
 bool pl_decoder_slides(pl_decoding *d, int64_t layer);
 
 int32_t pl_decoder_norm(pl_decoding *d, const char *name, int32_t x);
+int32_t pl_decoder_norm_as(pl_decoding *d, pl_norm_kind kind, const char *name, int32_t x);
 /* Masks that eager mode makes: PL_NONE where the kernel needs none. */
 int32_t pl_decoder_mask(pl_decoding *d, bool sliding);
 int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x);

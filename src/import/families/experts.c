@@ -140,7 +140,7 @@ static int32_t gate(pl_decoding *d, int32_t x) {
 }
 
 /* x [tokens, width] to the same */
-static int32_t run_experts(pl_decoding *d, int32_t x, pl_routing r) {
+int32_t pl_decoder_run_experts(pl_decoding *d, int32_t x, pl_routing r) {
     pl_builder *b = d->m->b;
     bool turned = d->plan->mixture->plan.turned;
     int64_t tokens = pl_built_size(b, x, 0);
@@ -213,7 +213,7 @@ int32_t pl_decoder_experts(pl_decoding *d, int32_t x) {
     int32_t y = pl_aten_view(b, x, PL_SIZES(-1, d->width)), flat = y;
     pl_line(b, "shared_output = self.shared_experts(hidden_states)");
     if (how == PL_BESIDE_GATED || how == PL_BESIDE_BEFORE) beside = run_beside(d, flat);
-    y = run_experts(d, flat, pl_decoder_route(d, flat));
+    y = pl_decoder_run_experts(d, flat, pl_decoder_route(d, flat));
     if (mix->scale) {
         pl_line(b, "2: hidden_states = hidden_states * self.routed_scaling_factor");
         y = pl_aten_scalar(b, "aten.mul.Tensor", y, pl_hf_float(m, mix->scale, 1));

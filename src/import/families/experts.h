@@ -110,6 +110,8 @@ struct pl_mixture {
     int64_t usual_first;
 };
 
+/* x [tokens, width], by the experts it goes to */
+int32_t pl_decoder_run_experts(pl_decoding *d, int32_t x, pl_routing r);
 /* routers.c: x [tokens, width] */
 pl_routing pl_decoder_route(pl_decoding *d, int32_t x);
 

@@ -58,6 +58,7 @@ static int32_t run(pl_decoding *d, int32_t x) {
     if (full && !d->masked) d->mask[0] = pl_decoder_mask(d, false);
     if (sliding && !d->masked) d->mask[1] = pl_decoder_mask(d, true);
     pl_line(b, "");
+    if (d->plan->layers) return pl_decoder_norm(d, "norm", d->plan->layers(d, x));
     pl_decoder_make_rotary(d, position_ids);
     if (d->plan->norm_first) x = pl_decoder_norm(d, "norm", x);
     for (int64_t i = 0; i < d->layers && !pl_build_failed(b); i++) x = pl_decoder_layer(d, i, x);
@@ -66,6 +67,7 @@ static int32_t run(pl_decoding *d, int32_t x) {
 
 static int32_t body(pl_decoding *d, const char *name, int32_t ids, int32_t *weight) {
     begin(d, name);
+    d->ids = ids;
     pl_line(d->m->b, "inputs_embeds = self.embed_tokens(input_ids)");
     int32_t x = run(d, pl_decoder_embed(d, "embed_tokens", ids, weight));
     pl_module_leave(d->m->b);
