@@ -5,7 +5,9 @@
  * models/gemma4_unified.
  *
  * Left out: attention to later tokens (use_bidirectional_attention), which text alone has none of;
- * the clamp of AltUp's weights (altup_coef_clip), which are a few numbers. */
+ * the clamp of AltUp's weights (altup_coef_clip), which are a few numbers; what a checkpointed layer,
+ * run again, leaves in the keys and values that later layers share (that layer's recomputed
+ * tensors live on: up to 10 % of a model of six layers). */
 #include "import/families/experts.h"
 
 #include <math.h>
