@@ -18,19 +18,14 @@
 #include "verbs.h"
 
 static int (*const verbs[VERBS])(const request *) = {
-    [VERB_ESTIMATE] = verb_estimate,
-    [VERB_EXPLAIN] = verb_explain,
-    [VERB_CHECK] = verb_check,
-    [VERB_FIT] = verb_fit,
-    [VERB_GPUS] = verb_gpus,
-    [VERB_SERVE] = verb_serve,
-    [VERB_ESTIMATORS] = verb_estimators,
-    [VERB_CONVERT] = verb_convert,
-    [VERB_COLLOCATE] = verb_collocate,
+    [VERB_ESTIMATE] = verb_estimate, [VERB_EXPLAIN] = verb_explain,
+    [VERB_CHECK] = verb_check,       [VERB_FIT] = verb_fit,
+    [VERB_GPUS] = verb_gpus,         [VERB_SERVE] = verb_serve,
+    [VERB_HISTORY] = verb_serve,     [VERB_ESTIMATORS] = verb_estimators,
+    [VERB_CONVERT] = verb_convert,   [VERB_COLLOCATE] = verb_collocate,
     [VERB_PLACE] = verb_place,
 #if PLIMSOLL_LAB
-    [VERB_EVALUATE] = verb_evaluate,
-    [VERB_TRAIN] = verb_train,
+    [VERB_EVALUATE] = verb_evaluate, [VERB_TRAIN] = verb_train,
 #endif
 };
 
@@ -76,7 +71,7 @@ static void keep_no_memory(void) {
 
 int main(int argc, char **argv) {
     text_start();
-    if (argc > 1 && strcmp(argv[1], "serve") == 0)
+    if (argc > 1 && (strcmp(argv[1], "serve") == 0 || strcmp(argv[1], "history") == 0))
         return verb_serve(&(request){.argc = argc, .argv = argv});
     signal(SIGXFSZ, SIG_IGN); /* too large a file is an error of writing, not the end */
 #if PLIMSOLL_LAB

@@ -114,6 +114,13 @@ const verb_row verb_table[VERBS] = {
          "--socket, --data, --tokens and others that plimsoll serve --help lists; docs/serve.md says "
          "more.",
          NULL},
+    [VERB_HISTORY] =
+        {"history", NULL, 0, 0,
+         "what a daemon has seen: predicted against real, and what it learnt",
+         "Reads the folder that plimsoll serve --data keeps: how far real peaks lay from the predicted, "
+         "by kind of card, before and after what was learnt of it; the drift; the worst. "
+         "plimsoll history --help lists its options.",
+         NULL},
 };
 
 const char *gpu_name(size_t index) {

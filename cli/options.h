@@ -20,6 +20,7 @@ typedef enum verb {
     VERB_ESTIMATORS,
     VERB_GPUS,
     VERB_SERVE,
+    VERB_HISTORY,
     VERBS,
     VERB_NONE = VERBS, /* plimsoll --help and --version */
 #if !PLIMSOLL_LAB

@@ -1,4 +1,5 @@
-/* serve: starts the daemon, a program of its own, so that the command does not load what only that needs. */
+/* serve: starts the daemon, a program of its own, so that the command does not load what only that needs; history,
+ * which reads what it has kept, is a part of it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@ _plimsoll() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate place convert evaluate train estimators gpus serve --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate place convert evaluate train estimators gpus serve history --help --version" -- "$word")
         return
     fi
     case ${COMP_WORDS[1]}:$before in
@@ -169,6 +169,7 @@ _plimsoll() {
     estimators) options="--json --help --version" ;;
     gpus) options="--gpus --json --help --version" ;;
     serve) options="--json --help --version" ;;
+    history) options="--json --help --version" ;;
     *) return ;;
     esac
     case ${COMP_WORDS[1]}:$word in

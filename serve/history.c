@@ -20,10 +20,12 @@ static const char schema[] =
     " WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS jobs (number INTEGER PRIMARY KEY, job TEXT NOT NULL UNIQUE,"
     " state INTEGER NOT NULL, submitted_ms INTEGER, started_ms INTEGER, seen_ms INTEGER, ended_ms INTEGER,"
-    " user TEXT, gpu TEXT, model TEXT, settings TEXT, predicted_bytes INTEGER, upper_bytes INTEGER,"
+    " user TEXT, gpu TEXT, family TEXT, model TEXT, settings TEXT, predicted_bytes INTEGER, upper_bytes INTEGER,"
     " predicted_step_ms REAL, peak_bytes INTEGER, step_ms REAL, smact REAL, smocc REAL, drama REAL,"
     " exit_code INTEGER);"
     "CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, number);"
+    "CREATE INDEX IF NOT EXISTS jobs_by_card ON jobs (gpu, number) WHERE state = 3 AND peak_bytes > 0 AND"
+    " predicted_bytes > 0;"
     "CREATE TABLE IF NOT EXISTS reports (number INTEGER PRIMARY KEY, job INTEGER NOT NULL,"
     " state INTEGER NOT NULL, at_ms INTEGER NOT NULL, peak_bytes INTEGER, step_ms REAL);"
     "PRAGMA user_version = 1;";
@@ -31,10 +33,10 @@ static const char schema[] =
 /* A report fills in what it says; a state never goes back, and the largest peak counts. */
 static const char put_job[] =
     "INSERT INTO jobs (job, state, submitted_ms, started_ms, seen_ms, ended_ms, user, gpu, model, settings,"
-    " predicted_bytes, upper_bytes, predicted_step_ms, peak_bytes, step_ms, smact, smocc, drama, exit_code)"
+    " predicted_bytes, upper_bytes, predicted_step_ms, peak_bytes, step_ms, smact, smocc, drama, exit_code, family)"
     " VALUES (?1, ?2, CASE WHEN ?2 = 0 THEN ?3 END, CASE WHEN ?2 = 1 THEN ?3 END,"
     " CASE WHEN ?2 = 2 THEN ?3 END, CASE WHEN ?2 = 3 THEN ?3 END, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
-    " ?14, ?15, ?16)"
+    " ?14, ?15, ?16, ?17)"
     " ON CONFLICT (job) DO UPDATE SET state = max(state, excluded.state),"
     " submitted_ms = coalesce(excluded.submitted_ms, submitted_ms),"
     " started_ms = coalesce(excluded.started_ms, started_ms), seen_ms = coalesce(excluded.seen_ms, seen_ms),"
@@ -47,7 +49,7 @@ static const char put_job[] =
     " peak_bytes = max(coalesce(excluded.peak_bytes, peak_bytes), coalesce(peak_bytes, excluded.peak_bytes)),"
     " step_ms = coalesce(excluded.step_ms, step_ms), smact = coalesce(excluded.smact, smact),"
     " smocc = coalesce(excluded.smocc, smocc), drama = coalesce(excluded.drama, drama),"
-    " exit_code = coalesce(excluded.exit_code, exit_code)";
+    " exit_code = coalesce(excluded.exit_code, exit_code), family = coalesce(excluded.family, family)";
 static const char put_report[] = "INSERT INTO reports (job, state, at_ms, peak_bytes, step_ms)"
                                  " SELECT number, ?2, ?3, ?4, ?5 FROM jobs WHERE job = ?1";
 static const char put_model[] =
@@ -117,6 +119,7 @@ static bool write_event(history *h, const history_event *e) {
     bind_real(s, 14, e->smocc);
     bind_real(s, 15, e->drama);
     bind_int(s, 16, e->exit_code);
+    bind_text(s, 17, e->family);
     if (!step(s)) return false;
     s = h->report;
     bind_text(s, 1, e->job);
@@ -246,6 +249,26 @@ static bool prepare(history *h, const char *path) {
                             SQLITE_OK; /* counts in memory, where both share a cache */
 }
 
+pl_status history_open_read(history **out, const char *folder, pl_error *err) {
+    char path[4096];
+    *out = NULL;
+    history *h = calloc(1, sizeof *h);
+    if (!h) return pl_fail(err, PL_MISSING, folder, -1, "out of memory");
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->some, NULL);
+    snprintf(path, sizeof path, "%.4000s/plimsoll.db", folder);
+    h->reader = open_one(path, SQLITE_OPEN_READONLY | SQLITE_OPEN_FULLMUTEX);
+    if (!h->reader ||
+        sqlite3_exec(h->reader, "SELECT count(*) FROM jobs", NULL, NULL, NULL) != SQLITE_OK) {
+        const char *why = h->reader ? sqlite3_errmsg(h->reader) : "cannot be opened";
+        pl_status status = pl_fail(err, PL_INPUT, path, -1, "no history: %s", why);
+        history_close(&h);
+        return status;
+    }
+    *out = h;
+    return PL_OK;
+}
+
 pl_status history_open(history **out, const char *folder, pl_error *err) {
     char path[4096];
     *out = NULL;
@@ -360,7 +383,8 @@ static void put_row(pl_json_writer *w, sqlite3_stmt *s) {
                    {"smact", REAL},
                    {"smocc", REAL},
                    {"drama", REAL},
-                   {"exit_code", WHOLE}};
+                   {"exit_code", WHOLE},
+                   {"family", TEXT}};
     pl_json_put_open(w, NULL, '{');
     for (int i = 0; i < (int)(sizeof columns / sizeof *columns); i++) {
         const char *key = columns[i].key;
@@ -380,7 +404,7 @@ char *history_jobs(history *h, history_state state, const char *job, int64_t mos
     static const char sql[] =
         "SELECT job, state, submitted_ms, started_ms, seen_ms, ended_ms, user, gpu, model, settings,"
         " predicted_bytes, upper_bytes, predicted_step_ms, peak_bytes, step_ms, smact, smocc, drama,"
-        " exit_code FROM jobs WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR job = ?2)"
+        " exit_code, family FROM jobs WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR job = ?2)"
         " ORDER BY number DESC LIMIT ?3";
     sqlite3_stmt *s = NULL;
     if (sqlite3_prepare_v2(h->reader, sql, -1, &s, NULL) != SQLITE_OK) return NULL;
@@ -429,4 +453,53 @@ bool history_count(history *h, history_figures *out) {
     }
     sqlite3_finalize(s);
     return good;
+}
+
+size_t history_seen(history *h, const char *gpu, const char *family, const char *digest,
+                    pl_seen *jobs, size_t room) {
+    /* a run that failed did not reach its peak, or went past it */
+    static const char sql[] =
+        "SELECT predicted_bytes, peak_bytes, family IS ?2, model IS ?3 FROM jobs WHERE gpu = ?1 AND"
+        " state = 3 AND peak_bytes > 0 AND predicted_bytes > 0 AND coalesce(exit_code, 0) = 0"
+        " ORDER BY number DESC LIMIT ?4";
+    sqlite3_stmt *s = NULL;
+    size_t count = 0;
+    if (sqlite3_prepare_v2(h->reader, sql, -1, &s, NULL) != SQLITE_OK) return 0;
+    bind_text(s, 1, gpu);
+    bind_text(s, 2, family && *family ? family : "?");
+    bind_text(s, 3, digest && *digest ? digest : "?");
+    sqlite3_bind_int64(s, 4, (int64_t)room);
+    while (count < room && sqlite3_step(s) == SQLITE_ROW)
+        jobs[count++] = (pl_seen){.predicted_bytes = sqlite3_column_int64(s, 0),
+                                  .peak_bytes = sqlite3_column_int64(s, 1),
+                                  .same_family = sqlite3_column_int(s, 2) != 0,
+                                  .same_model = sqlite3_column_int(s, 3) != 0};
+    sqlite3_finalize(s);
+    return count;
+}
+
+bool history_compared(history *h, bool (*row)(void *context, const history_pair *pair),
+                      void *context) {
+    static const char sql[] =
+        "SELECT job, gpu, family, model, predicted_bytes, upper_bytes, peak_bytes, ended_ms FROM jobs"
+        " WHERE state = 3 AND peak_bytes > 0 AND predicted_bytes > 0 AND coalesce(exit_code, 0) = 0"
+        " ORDER BY number";
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(h->reader, sql, -1, &s, NULL) != SQLITE_OK) return false;
+    int code;
+    bool more = true;
+    while (more && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        bool upper = sqlite3_column_type(s, 5) != SQLITE_NULL;
+        history_pair pair = {.job = text_at(s, 0),
+                             .gpu = text_at(s, 1) ? text_at(s, 1) : "",
+                             .family = text_at(s, 2) ? text_at(s, 2) : "",
+                             .model = text_at(s, 3) ? text_at(s, 3) : "",
+                             .predicted_bytes = sqlite3_column_int64(s, 4),
+                             .upper_bytes = upper ? sqlite3_column_int64(s, 5) : PL_UNKNOWN,
+                             .peak_bytes = sqlite3_column_int64(s, 6),
+                             .ended_ms = sqlite3_column_int64(s, 7)};
+        more = row(context, &pair);
+    }
+    sqlite3_finalize(s);
+    return more && code == SQLITE_DONE;
 }

@@ -5,12 +5,14 @@
 #ifndef PLIMSOLL_SERVE_HISTORY_H
 #define PLIMSOLL_SERVE_HISTORY_H
 
-#include <plimsoll/plimsoll.h>
+#include <plimsoll/service.h>
 
 typedef struct history history;
 
 /* folder: made where it is not there; "": in memory, for as long as the process lives. */
 pl_status history_open(history **out, const char *folder, pl_error *err);
+/* The folder of a daemon, to be looked at alone. */
+pl_status history_open_read(history **out, const char *folder, pl_error *err);
 void history_close(history **h); /* once nobody asks any more; what waits is written */
 
 typedef enum history_state {
@@ -26,9 +28,9 @@ const char *history_state_name(history_state state);
 typedef struct history_event {
     const char *job; /* its name where it runs: "slurm:cluster:1234" */
     history_state state;
-    int64_t at_ms;                        /* since 1970 */
-    const char *user, *gpu, *model;       /* model: a digest */
-    int64_t predicted_bytes, upper_bytes; /* of its estimate */
+    int64_t at_ms;                           /* since 1970 */
+    const char *user, *gpu, *family, *model; /* model: a digest */
+    int64_t predicted_bytes, upper_bytes;    /* of its estimate */
     double predicted_step_ms;
     int64_t peak_bytes; /* seen */
     double step_ms, smact, smocc, drama;
@@ -57,6 +59,19 @@ bool history_model(history *h, const char *digest, char name[128], void **bytes,
 /* The last `most` jobs, those of one state alone (JOB_STATES: all) or of one name (NULL: all), newest first:
  * a JSON object, malloc'ed. NULL: it could not be read. */
 char *history_jobs(history *h, history_state state, const char *job, int64_t most);
+
+/* As pl_service_settings.seen. */
+size_t history_seen(history *h, const char *gpu, const char *family, const char *digest,
+                    pl_seen *jobs, size_t room);
+
+typedef struct history_pair {
+    const char *job, *gpu, *family, *model; /* "": not said */
+    int64_t predicted_bytes, upper_bytes, peak_bytes, ended_ms;
+} history_pair;
+
+/* Each job that ended well with both figures, the oldest first; row: false ends it. False: not all were read. */
+bool history_compared(history *h, bool (*row)(void *context, const history_pair *pair),
+                      void *context);
 
 typedef struct history_figures {
     int64_t models, jobs, ended;     /* ended: with a real peak and a predicted one */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "seen.h"
 #include "server.h"
 
 static int complain(const pl_error *err) {
@@ -50,6 +51,7 @@ static int run(const config *c) {
 }
 
 int main(int argc, char **argv) {
+    if (argc > 0 && strcmp(argv[0], "history") == 0) return seen_main(argc, argv);
     pl_error err = PL_SIZED(pl_error);
     config c;
     bool help;

@@ -28,6 +28,7 @@ static const struct row {
     {"at_ms", TIME, EVENT(at_ms), 0},
     {"user", TEXT, OWN(user)},
     {"gpu", TEXT, OWN(gpu)},
+    {"family", TEXT, OWN(family)},
     {"model", TEXT, OWN(model)},
     {"settings", OBJECT, 0, 0},
     {"predicted_bytes", BYTES, EVENT(predicted_bytes), 0},
@@ -163,6 +164,7 @@ pl_status report_read(report_read_t *out, const char *body, size_t size, pl_erro
     e->job = out->job;
     e->user = *out->user ? out->user : NULL;
     e->gpu = *out->gpu ? out->gpu : NULL;
+    e->family = *out->family ? out->family : NULL;
     e->model = *out->model ? out->model : NULL;
     e->settings = out->settings;
     return status;

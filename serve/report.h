@@ -6,7 +6,7 @@
 
 typedef struct report_read {
     history_event event;
-    char job[256], user[128], gpu[64], model[80];
+    char job[256], user[128], gpu[64], family[32], model[80];
     char *settings; /* malloc'ed, or NULL */
 } report_read_t;
 

@@ -47,6 +47,8 @@ struct server {
     metrics *metrics;
     atomic_llong bodies, connections, under_way;
     atomic_bool draining;
+    atomic_bool learned;       /* something was, since answers were last forgotten */
+    atomic_llong forgotten_ns; /* when that was: once a second at the most */
 };
 
 /* One request and its answer. */
@@ -166,6 +168,8 @@ static void resume(exchange *x) {
 static void reported(history_write *w, bool kept) {
     exchange *x = (exchange *)((char *)w - offsetof(exchange, write));
     static char stored[] = "{\"stored\":true}\n";
+    const history_event *e = w->event;
+    if (kept && e->state == JOB_ENDED) atomic_store(&x->server->learned, true);
     if (kept)
         answer_text(x, 201, stored, "application/json", false);
     else
@@ -399,6 +403,11 @@ static enum MHD_Result answer(exchange *x) {
     if (!own) {
         pl_request request = request_of(x);
         pthread_rwlock_rdlock(&s->reloading);
+        if (atomic_load(&s->learned) && x->began_ns - atomic_load(&s->forgotten_ns) > 1000000000) {
+            atomic_store(&s->learned, false);
+            atomic_store(&s->forgotten_ns, x->began_ns);
+            pl_service_learned(s->service);
+        }
         bool known = pl_service_known(s->service, &request, &x->response);
         pthread_rwlock_unlock(&s->reloading);
         if (known) return send_answer(x);
@@ -492,6 +501,12 @@ static bool find_model(void *context, const char *digest, char name[128], void *
     return history_model(s->history, digest, name, bytes, size);
 }
 
+static size_t seen_jobs(void *context, const char *gpu, const char *family, const char *digest,
+                        pl_seen *jobs, size_t room) {
+    server *s = context;
+    return history_seen(s->history, gpu, family, digest, jobs, room);
+}
+
 static pl_status open_service(server *s, pl_service **service, pl_catalogue **cards,
                               access_list **access, pl_error *err) {
     const config *c = s->config;
@@ -510,6 +525,7 @@ static pl_status open_service(server *s, pl_service **service, pl_catalogue **ca
     settings.keep = keep_model;
     settings.find = find_model;
     settings.context = s;
+    settings.seen = seen_jobs;
     if (status == PL_OK) status = pl_service_open(service, &settings, err);
     if (status == PL_OK) return PL_OK;
     access_close(access);

@@ -146,7 +146,7 @@ tables_show_three_words() {
     is "$(value sweep.1.upper_bytes <out)" "$(value sweep.1.high_bytes <out)"
     # Where more takes less: which kind shrank, and why.
     gives 0 "$PLIMSOLL" estimate "$ROOT/examples/llama-7b.json" --precision bf16 --checkpoint --batch 4 --seq 1024,2048
-    says out '^more tokens take less memory at sequence 2048 than at 1024 (batch 4), by [0-9.]* MiB: fragmentation shrinks by '
+    says out '^more tokens take less memory at sequence 2048 than at 1024 (batch 4), by [0-9.]* [MG]iB: fragmentation shrinks by '
     gives 0 "$PLIMSOLL" estimate "$ROOT/examples/llama-7b.json" --precision bf16 --checkpoint --batch 4 --seq 2048,4096
     if grep 'take less' out; then false; fi
 }

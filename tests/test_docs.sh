@@ -11,8 +11,8 @@ bash_completion_is_fresh() { fresh bash completions/plimsoll.bash; }
 zsh_completion_is_fresh() { fresh zsh completions/_plimsoll; }
 fish_completion_is_fresh() { fresh fish completions/plimsoll.fish; }
 
-# serve's options are the daemon's, which docs/serve.md has.
-verbs() { "$PLIMSOLL" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' | grep -v '^serve$'; }
+# serve's and history's options are the daemon's, which docs/serve.md has.
+verbs() { "$PLIMSOLL" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' | grep -v -e '^serve$' -e '^history$'; }
 
 the_daemons_settings_are_described() {
     [ -x "$BUILD/plimsoll-serve" ] || skip "the_daemons_settings_are_described: the daemon was not built"

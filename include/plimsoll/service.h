@@ -15,6 +15,34 @@ extern "C" {
 /* Models and answers that were asked for; may be shared by threads. */
 typedef struct pl_service pl_service;
 
+/* ---- learning from what happened ---- */
+
+/* A job that ended: bytes that were predicted and that were seen. */
+typedef struct pl_seen {
+    int64_t predicted_bytes, peak_bytes;
+    bool same_family, same_model; /* as the job that is asked about */
+} pl_seen;
+
+/* What a fleet's jobs say of its next estimate: (peak * factor) + offset_bytes. */
+typedef struct pl_correction {
+    size_t size;  /* of this struct: PL_SIZED(pl_correction) */
+    int64_t jobs; /* that it rests on; 0: nothing is corrected */
+    int64_t
+        left_out; /* reports that no estimate is that far from: four times as much, or a fourth */
+    int64_t offset_bytes; /* of the card: another driver's context, another library */
+    double factor;        /* of the family and of the model on that card */
+    /* Shares of the corrected peak that the truth was below and above it: quantiles of the jobs' errors,
+     * for an interval that holds 95 %; NAN: too few jobs, and the estimate's own hold. */
+    double below, above;
+} pl_correction;
+
+/* jobs: of one kind of card, the newest first; the first 256 count. Medians, so that a wrong report moves little;
+ * bounded (docs/serve.md). */
+void pl_correction_of(pl_correction *out, const pl_seen *jobs, size_t count);
+/* An estimate's figures, corrected; each may be PL_UNKNOWN. */
+void pl_correction_apply(const pl_correction *correction, int64_t *low_bytes, int64_t *peak_bytes,
+                         int64_t *high_bytes);
+
 typedef struct pl_service_settings {
     size_t size; /* of this struct; pl_service_settings_default sets it */
     size_t
@@ -30,6 +58,10 @@ typedef struct pl_service_settings {
                  size_t size);
     bool (*find)(void *context, const char *digest, char name[128], void **bytes, size_t *size);
     void *context;
+    /* What this fleet's jobs have taken, of a kind of card; default NULL: nobody knows. Fills at most `room`
+     * rows, the newest first, and gives how many. digest: "" where the model has none. */
+    size_t (*seen)(void *context, const char *gpu, const char *family, const char *digest,
+                   pl_seen *jobs, size_t room);
 } pl_service_settings;
 
 void pl_service_settings_default_sized(pl_service_settings *settings, size_t size);
@@ -71,6 +103,8 @@ void pl_service_answer(pl_service *service, const pl_request *request, pl_respon
  * computed. Takes microseconds. */
 bool pl_service_known(pl_service *service, const pl_request *request, pl_response *out);
 void pl_response_close(pl_response *response);
+/* What `seen` says has changed: answers that were kept are not given any more. */
+void pl_service_learned(pl_service *service);
 
 /* A problem in the form of pl_service_answer's, for what happens before a request is one (too large, no
  * token). code: "limit", "denied", ... */

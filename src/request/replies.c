@@ -5,6 +5,7 @@
 
 #include "core/sized.h"
 #include "decide/demand.h"
+#include "estimate/verdict.h"
 #include "request/service.h"
 
 /* As of `plimsoll fit`. */
@@ -96,13 +97,55 @@ bool pl_reply_described(pl_turn *t) {
 
 /* ---- estimates ---- */
 
+enum { MOST_SEEN = 256 };
+
+void pl_turn_correction(pl_turn *t, const char *gpu, const char *family, const char *digest,
+                        pl_correction *out) {
+    const pl_service_settings *s = &t->service->settings;
+    pl_seen *jobs = s->seen ? pl_arena_array(t->arena, MOST_SEEN, sizeof *jobs) : NULL;
+    size_t count =
+        jobs ? s->seen(s->context, gpu, family ? family : "", digest, jobs, MOST_SEEN) : 0;
+    pl_correction_of(out, jobs, count);
+}
+
+/* The object with what the fleet says behind its last member. */
+static void put_estimate(pl_turn *t, const char *json, const pl_report *r, const char *digest) {
+    pl_correction c = PL_SIZED(pl_correction);
+    pl_turn_correction(t, r->gpu->name, pl_family_name(r->family), digest, &c);
+    size_t length = strlen(json);
+    if (c.jobs == 0) {
+        pl_json_put_raw(&t->out, NULL, json);
+        return;
+    }
+    int64_t low = r->low_bytes, peak = r->peak_bytes, high = r->high_bytes;
+    pl_correction_apply(&c, &low, &peak, &high);
+    pl_text_put(&t->text, json, length - 1); /* without its last brace */
+    t->out.comma = true;
+    pl_json_put_open(&t->out, "fleet", '{');
+    pl_json_put_int(&t->out, "jobs", c.jobs);
+    pl_json_put_int(&t->out, "left_out", c.left_out);
+    pl_json_put_int(&t->out, "offset_bytes", c.offset_bytes);
+    t->out.real = ".6g";
+    pl_json_put_real(&t->out, "factor", c.factor);
+    pl_json_put_count(&t->out, "peak_bytes", peak);
+    pl_json_put_count(&t->out, "low_bytes", low);
+    pl_json_put_count(&t->out, "high_bytes", high);
+    pl_json_put_string(&t->out, "verdict",
+                       pl_verdict_name(pl_verdict_of(low, peak, high, r->usable_bytes)));
+    pl_json_put_close(&t->out, '}');
+    pl_json_put_close(&t->out, '}');
+}
+
 bool pl_reply_estimate(pl_turn *t) {
     pl_known_model *known = pl_turn_model(t, &t->asked);
     pl_report *report = NULL;
     bool done = known && pl_estimate(&report, known->model, job_of(t, &t->asked), &t->err) == PL_OK;
     if (done) {
         const char *json = pl_report_json(report, known->model);
-        done = json ? (pl_json_put_raw(&t->out, NULL, json), true) : out_of_memory(t);
+        if (json)
+            put_estimate(t, json, report, known->digest);
+        else
+            done = out_of_memory(t);
     }
     pl_report_close(&report);
     pl_turn_give(t, known);
@@ -268,6 +311,12 @@ bool pl_turn_demand(pl_turn *t, int index, const char *gpu, pl_demand *out, bool
     pl_report *report = NULL;
     bool done = known && pl_estimate(&report, known->model, job_of(t, job), &t->err) == PL_OK;
     if (done) done = pl_demand_of(out, report, known->model);
+    if (done) {
+        pl_correction c = PL_SIZED(pl_correction);
+        pl_turn_correction(t, report->gpu->name, pl_family_name(report->family), known->digest, &c);
+        pl_correction_apply(&c, &out->low_bytes, &out->peak_bytes, &out->high_bytes);
+        if (c.jobs && out->upper_bytes < out->high_bytes) out->upper_bytes = out->high_bytes;
+    }
     pl_report_close(&report);
     pl_turn_give(t, known);
     return done;

@@ -55,7 +55,7 @@ typedef struct pl_answer {
     int status;
     size_t length;
     char *body; /* [length + 1], behind key */
-    char key[]; /* path, a blank, the request's body */
+    char key[]; /* generation, path, a blank, the request's body */
 } pl_answer;
 
 static void free_answer(pl_item *item) {
@@ -74,16 +74,25 @@ static void fill(pl_response *out, pl_answer *answer, bool known) {
     pl_sized_fill(out, out->size, &own, sizeof own);
 }
 
-static pl_answer *new_answer(const pl_request *request, const char *body, size_t length) {
-    size_t path = request ? strlen(request->path) : 0, key = 0;
-    if (request) key = path + 1 + request->body_size;
+static size_t key_size(const pl_request *r) {
+    return sizeof(unsigned) + strlen(r->path) + 1 + r->body_size;
+}
+
+static void write_key(char *out, unsigned generation, const pl_request *r) {
+    size_t path = strlen(r->path);
+    memcpy(out, &generation, sizeof generation);
+    out += sizeof generation;
+    memcpy(out, r->path, path);
+    out[path] = ' ';
+    if (r->body_size) memcpy(out + path + 1, r->body, r->body_size);
+}
+
+static pl_answer *new_answer(const pl_request *request, unsigned generation, const char *body,
+                             size_t length) {
+    size_t key = request ? key_size(request) : 0;
     pl_answer *answer = calloc(1, sizeof *answer + key + length + 1);
     if (!answer) return NULL;
-    if (request) {
-        memcpy(answer->key, request->path, path);
-        answer->key[path] = ' ';
-        if (request->body_size) memcpy(answer->key + path + 1, request->body, request->body_size);
-    }
+    if (request) write_key(answer->key, generation, request);
     answer->body = answer->key + key;
     memcpy(answer->body, body, length);
     answer->length = length;
@@ -142,7 +151,7 @@ static void problem(pl_response *out, int status, const char *code, const pl_err
         pl_json_put_count(&w, "position", err->position);
         pl_json_put_close(&w, '}');
     }
-    pl_answer *answer = !arena || text.failed ? NULL : new_answer(NULL, text.text, text.length);
+    pl_answer *answer = !arena || text.failed ? NULL : new_answer(NULL, 0, text.text, text.length);
     if (answer) {
         answer->type = problem_type;
         answer->status = status;
@@ -178,7 +187,7 @@ pl_status pl_service_open(pl_service **out, const pl_service_settings *settings,
     if (!service) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     pl_service_settings_default(&service->settings);
     if (settings) {
-        if (!PL_SIZED_OK(settings, context)) {
+        if (!PL_SIZED_OK(settings, seen)) {
             free(service);
             return pl_fail(err, PL_USAGE, "settings", -1, "a struct whose size is not set");
         }
@@ -200,6 +209,10 @@ void pl_service_close(pl_service **service) {
     pl_kept_close(&(*service)->answers);
     free(*service);
     *service = NULL;
+}
+
+void pl_service_learned(pl_service *service) {
+    atomic_fetch_add(&service->generation, 1);
 }
 
 /* ---- answering ---- */
@@ -238,8 +251,9 @@ static bool run(pl_turn *t, const route *r) {
     return !t->text.failed;
 }
 
-static void succeed(pl_turn *t, const route *r, pl_response *out) {
-    pl_answer *answer = new_answer(r->stays ? t->request : NULL, t->text.text, t->text.length);
+static void succeed(pl_turn *t, const route *r, unsigned generation, pl_response *out) {
+    pl_answer *answer =
+        new_answer(r->stays ? t->request : NULL, generation, t->text.text, t->text.length);
     if (!answer) {
         pl_fail(&t->err, PL_MISSING, NULL, -1, "out of memory");
         problem(out, 503, "missing", &t->err, r->path);
@@ -259,11 +273,9 @@ bool pl_service_known(pl_service *service, const pl_request *request, pl_respons
     bool other;
     char room[4096];
     const route *r = find_route(request, &other);
-    size_t path = strlen(request->path), size = path + 1 + request->body_size;
+    size_t size = key_size(request);
     if (!r || !r->stays || size > sizeof room) return false;
-    memcpy(room, request->path, path);
-    room[path] = ' ';
-    if (request->body_size) memcpy(room + path + 1, request->body, request->body_size);
+    write_key(room, atomic_load(&service->generation), request);
     pl_item *item = pl_kept_find(service->answers, room, size);
     if (!item) return false;
     fill(out, (pl_answer *)item, true);
@@ -282,6 +294,7 @@ void pl_service_answer(pl_service *service, const pl_request *request, pl_respon
         return;
     }
     if (pl_service_known(service, request, out)) return;
+    unsigned generation = atomic_load(&service->generation); /* before anything is looked up */
     pl_turn turn = {.service = service,
                     .request = request,
                     .limits = service->settings.limits,
@@ -299,7 +312,7 @@ void pl_service_answer(pl_service *service, const pl_request *request, pl_respon
         pl_fail(&turn.err, PL_MISSING, NULL, -1, "out of memory");
         problem(out, 503, "missing", &turn.err, r->path);
     } else if (run(&turn, r)) {
-        succeed(&turn, r, out);
+        succeed(&turn, r, generation, out);
     } else {
         if (budget.spent != PL_SPENT_NOTHING) pl_budget_fail(&turn.err, &budget, NULL);
         problem(out, status_of(&turn), pl_status_name(turn.err.code), &turn.err, r->path);

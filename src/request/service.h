@@ -3,6 +3,7 @@
 #define PL_REQUEST_SERVICE_H
 
 #include <plimsoll/service.h>
+#include <stdatomic.h>
 
 #include "core/json_writer.h"
 #include "request/asked.h"
@@ -11,6 +12,7 @@
 struct pl_service {
     pl_service_settings settings;
     pl_kept *models, *answers;
+    atomic_uint generation; /* of what was learnt: a part of answers' keys */
 };
 
 /* A model in use. */
@@ -51,6 +53,10 @@ bool pl_reply_collocate(pl_turn *turn);
 /* An estimate's JSON in the request, or a job that is estimated now: index of turn->asked.jobs; gpu: the card where
  * the job names none, or NULL; *fixed: it was an estimate. */
 bool pl_turn_demand(pl_turn *turn, int index, const char *gpu, pl_demand *out, bool *fixed);
+
+/* What the fleet says of a card, a family and a model. */
+void pl_turn_correction(pl_turn *turn, const char *gpu, const char *family, const char *digest,
+                        pl_correction *out);
 
 /* reply_place.c */
 bool pl_reply_place(pl_turn *turn);
