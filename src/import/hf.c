@@ -9,6 +9,7 @@
 #include "import/hf.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "import/families/decoder.h"
@@ -147,10 +148,12 @@ static pl_task named_task(const char *asked, int64_t picture[2]) {
         if (strlen(task_names[i].name) == length && strncmp(task_names[i].name, asked, length) == 0)
             task = task_names[i].task;
     if (!asked[length]) return task;
-    int width = 0, height = 0, end = 0;
-    if (task != PL_TASK_PICTURES ||
-        sscanf(asked + length, ":%5dx%5d%n", &width, &height, &end) != 2 || width < 1 ||
-        height < 1 || asked[length + (size_t)end])
+    enum { MOST_SIDE = 99999 };
+    char *by, *end;
+    long width = strtol(asked + length + 1, &by, 10);
+    long height = *by == 'x' ? strtol(by + 1, &end, 10) : 0;
+    if (task != PL_TASK_PICTURES || width < 1 || width > MOST_SIDE || height < 1 ||
+        height > MOST_SIDE || *end)
         return PL_TASK_AUTO;
     picture[0] = height;
     picture[1] = width;

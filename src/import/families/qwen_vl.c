@@ -64,7 +64,8 @@ static pl_hf_picture picture(pl_hf *m) {
     }
     if (height > 200 * width || width > 200 * height)
         pl_build_fail(m->b, PL_USAGE, "task",
-                      "a picture of %g x %g is longer than the processor takes", width, height);
+                      "a picture of %lld x %lld is longer than the processor takes",
+                      (long long)width, (long long)height);
     return (pl_hf_picture){.height = (int64_t)h,
                            .width = (int64_t)w,
                            .tokens = (int64_t)(h / factor) * (int64_t)(w / factor)};
