@@ -3,8 +3,8 @@
 transformers itself builds the model on the meta device, where nothing of its size is allocated, from the class that
 `architectures` or the task names (never from code that a configuration brings along, and nothing is downloaded); inputs
 and labels are made of the sizes that the configuration holds, one sample and at most 1,024 tokens where the caller does
-not say, as the library's own reader has it. Left out: models that take pictures or sound and text together, but for
-those with two encoders, and those whose labels are boxes or masks: they need inputs of the user's.
+not say, as the library's own reader has it; pictures beside text are those of _pictures.py. Left out: models that take
+sound and text together, and those whose labels are boxes or masks: they need inputs of the user's.
 """
 from __future__ import annotations
 

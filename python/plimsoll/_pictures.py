@@ -95,10 +95,8 @@ class Picture:
         import torch
         side = _side(_first(self.vision, "image_size", "img_size"))
         channels = _first(self.vision, "num_channels", "in_channels") or 3
-        shape = (self.batch, channels, side, side)
-        if self.config.model_type in ("idefics2", "idefics3", "smolvlm"):
-            shape = (self.batch, 1, *shape[1:])
-        self.given["pixel_values"] = self._reals(*shape)
+        several = (1,) if self.config.model_type in ("idefics2", "idefics3", "smolvlm") else ()
+        self.given["pixel_values"] = self._reals(self.batch, *several, channels, side, side)
         if "image_sizes" in self.names and self.config.model_type not in ("llava", "vipllava"):
             self.given["image_sizes"] = torch.tensor([[side, side]] * self.batch)
         self.tokens = self._count()
