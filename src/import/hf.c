@@ -35,12 +35,12 @@ static const pl_hf_family *const families[] = {
     pl_hf_modernbert,
     pl_hf_deberta_v1,
     pl_hf_llava,
-    pl_hf_llava,
     pl_hf_qwen_vl,
     pl_hf_swin,
     pl_hf_convnext,
     pl_hf_segformer,
     pl_hf_wav2vec2,
+    pl_hf_xlnet,
     // clang-format on
 };
 
