@@ -22,6 +22,7 @@ from ._library import library, rows, text
 USUAL_SEQ = 1024
 USUAL_SAMPLES = 160000  # of sound: 10 s at 16 kHz
 USUAL_IMAGE = 224
+USUAL_BOXES = 7  # of an image: COCO's mean
 MOST_VALUES = 1 << 22  # integers that get values; more of them are a shape alone
 MOST_FILE = 16 << 20  # bytes of a config.json
 
@@ -250,8 +251,19 @@ class _Maker:
             self.assumed.append("%d frames of sound" % frames)
         return self.reals(self.batch, frames, width)
 
+    def boxes(self) -> List[Dict[str, Any]]:
+        """Labels of a detector: so many objects of every image, their boxes in parts of its sides."""
+        import torch
+        self.assumed.append("%d boxes an image" % USUAL_BOXES)
+        classes = torch.arange(USUAL_BOXES) % max(1, _number(self.config, "num_labels") or 2)
+        corners = torch.full((USUAL_BOXES, 4), 0.5)
+        return [{"class_labels": classes.clone(), "boxes": corners.clone()} for _ in range(self.batch)]
+
     def labels(self, out: Dict[str, Any]) -> None:
         name = type(self.module).__name__
+        if name.endswith("ForObjectDetection") and "labels" in self.names:
+            out["labels"] = self.boxes()
+            return
         text_config = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
         for ending, arguments in LABELS:
             if not name.endswith(ending):
