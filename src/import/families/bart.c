@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "import/families/encoder.h"
 #include "import/families/seq2seq.h"
 
 enum { BART_POSITIONS = 1024, WHISPER_POSITIONS = 448 }; /* where the file does not say */
@@ -212,23 +213,15 @@ static int32_t layers_of(side *o, int32_t x) {
     return x;
 }
 
-/* A size; no larger than that products of two are numbers. */
-static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
-    int64_t n = pl_hf_int(m, key, otherwise);
-    if (n >= 1 && n <= 1 << 30) return n;
-    pl_hf_refuse(m, key, "expected 1 to %d", 1 << 30);
-    return 1;
-}
-
 static side read_side(pl_hf *m, const style *s, bool decoder) {
     side o = {.m = m, .b = m->b, .s = s, .decoder = decoder, .memory = PL_NONE, .length = m->seq};
     bool small = s->scaled_queries; /* Whisper's defaults are those of its smallest model */
     o.name = decoder ? "decoder" : "encoder";
     const char *heads = decoder ? "decoder_attention_heads" : "encoder_attention_heads",
                *layers = decoder ? "decoder_layers" : "encoder_layers";
-    o.width = size_of(m, "d_model", small ? 384 : 1024);
-    o.heads = size_of(m, heads, small ? 6 : 16);
-    o.inner = size_of(m, decoder ? "decoder_ffn_dim" : "encoder_ffn_dim", small ? 1536 : 4096);
+    o.width = pl_hf_size(m, "d_model", small ? 384 : 1024);
+    o.heads = pl_hf_size(m, heads, small ? 6 : 16);
+    o.inner = pl_hf_size(m, decoder ? "decoder_ffn_dim" : "encoder_ffn_dim", small ? 1536 : 4096);
     o.layers = pl_hf_int(m, layers, small ? 4 : 12);
     o.drop = pl_hf_float(m, "dropout", small ? 0.0 : 0.1);
     o.attn_drop = pl_hf_float(m, "attention_dropout", 0);
@@ -378,8 +371,8 @@ static void build_bart(pl_hf *m) {
     pl_builder *b = m->b;
     const style *s = m->family->plan;
     side encoder = read_side(m, s, false), decoder = read_side(m, s, true);
-    int64_t vocab = size_of(m, "vocab_size", 50265),
-            positions = size_of(m, "max_position_embeddings", BART_POSITIONS),
+    int64_t vocab = pl_hf_size(m, "vocab_size", 50265),
+            positions = pl_hf_size(m, "max_position_embeddings", BART_POSITIONS),
             pad = pl_hf_int(m, "pad_token_id", 1);
     double scale = pl_hf_bool(m, "scale_embedding", false) ? sqrt((double)encoder.width) : 1.0;
     bool head = m->task == PL_TASK_SEQ2SEQ, classify = m->task == PL_TASK_CLASSIFY;
@@ -499,10 +492,10 @@ static int32_t whisper_decoder(side *o, int32_t ids, int64_t vocab, int64_t posi
 static void build_whisper(pl_hf *m) {
     pl_builder *b = m->b;
     side encoder = read_side(m, &whisper, false), decoder = read_side(m, &whisper, true);
-    int64_t vocab = size_of(m, "vocab_size", 51865),
-            positions = size_of(m, "max_target_positions", WHISPER_POSITIONS),
-            pad = pl_hf_int(m, "pad_token_id", 50256), mels = size_of(m, "num_mel_bins", 80);
-    encoder.length = decoder.memory_length = size_of(m, "max_source_positions", 1500);
+    int64_t vocab = pl_hf_size(m, "vocab_size", 51865),
+            positions = pl_hf_size(m, "max_target_positions", WHISPER_POSITIONS),
+            pad = pl_hf_int(m, "pad_token_id", 50256), mels = pl_hf_size(m, "num_mel_bins", 80);
+    encoder.length = decoder.memory_length = pl_hf_size(m, "max_source_positions", 1500);
     bool head = m->task == PL_TASK_SEQ2SEQ;
     if (pl_build_failed(b)) return;
     if (m->seq > positions) {

@@ -1,4 +1,4 @@
-/* bert: BERT and its kin: RoBERTa (and XLM-RoBERTa, CamemBERT), ELECTRA, ALBERT,
+/* bert: BERT and its kin: ERNIE, RoBERTa (and XLM-RoBERTa, CamemBERT, data2vec), ELECTRA, ALBERT,
  * DistilBERT.
  *
  * A family is a row of classes and defaults, a function for a layer and a function for each head.
@@ -10,7 +10,7 @@
  * Left out: cross attention, chunked feed-forward layers, decoders with eager attention. */
 #include <math.h>
 
-#include "import/hf.h"
+#include "import/families/encoder.h"
 
 typedef struct model model;
 
@@ -118,6 +118,15 @@ static int32_t embeddings(model *o) {
     y = embed(o, "position_embeddings", o->positions, at, has(o, COUNTED) ? o->pad : -1, NULL);
     pl_line(b, "embeddings = embeddings + position_embeddings");
     x = pl_aten_add(b, x, y);
+    if (pl_hf_bool(o->m, "use_task_id", false)) { /* ERNIE's: all zero */
+        pl_line(b, "task_type_ids = torch.zeros(input_shape, dtype=torch.long)");
+        types = pl_aten_make(b, "aten.zeros.default", PL_DT_I64, PL_SIZES(batch, seq), 0);
+        pl_line(b, "task_type_embeddings = self.task_type_embeddings(task_type_ids)");
+        y = embed(o, "task_type_embeddings", pl_hf_int(o->m, "task_type_vocab_size", 3), types, -1,
+                  NULL);
+        pl_line(b, "embeddings += task_type_embeddings");
+        x = pl_aten_binary(b, "aten.add_.Tensor", x, y);
+    }
     pl_line(b, "embeddings = self.LayerNorm(embeddings)");
     x = pl_hf_layer_norm(o->m, "LayerNorm", x, o->eps, true);
     pl_line(b, "embeddings = self.dropout(embeddings)");
@@ -476,14 +485,6 @@ static void token_loss(const model *o, int32_t logits) {
     pl_build_output(b, logits);
 }
 
-/* A size; no larger than that products of two are numbers. */
-static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
-    int64_t n = pl_hf_int(m, key, otherwise);
-    if (n >= 1 && n <= 1 << 30) return n;
-    pl_hf_refuse(m, key, "expected 1 to %d", 1 << 30);
-    return 1;
-}
-
 static const char *layers_key(const model *o) {
     return o->s->base == distilbert_base ? "n_layers|num_hidden_layers" : "num_hidden_layers";
 }
@@ -496,13 +497,13 @@ static void read_keys(model *o) {
     pl_hf *m = o->m;
     const style *s = o->s;
     bool distil = s->base == distilbert_base;
-    o->vocab = size_of(m, "vocab_size", s->vocab);
-    o->hidden = size_of(m, distil ? "dim|hidden_size" : "hidden_size", s->hidden);
+    o->vocab = pl_hf_size(m, "vocab_size", s->vocab);
+    o->hidden = pl_hf_size(m, distil ? "dim|hidden_size" : "hidden_size", s->hidden);
     o->layers = pl_hf_int(m, layers_key(o), s->layers);
-    o->heads = size_of(m, heads_key(o), s->heads);
-    o->inner = size_of(m, distil ? "hidden_dim" : "intermediate_size", s->inner);
-    o->width = s->width ? size_of(m, "embedding_size", s->width) : o->hidden;
-    o->positions = size_of(m, "max_position_embeddings", POSITIONS);
+    o->heads = pl_hf_size(m, heads_key(o), s->heads);
+    o->inner = pl_hf_size(m, distil ? "hidden_dim" : "intermediate_size", s->inner);
+    o->width = s->width ? pl_hf_size(m, "embedding_size", s->width) : o->hidden;
+    o->positions = pl_hf_size(m, "max_position_embeddings", POSITIONS);
     o->types = pl_hf_int(m, "type_vocab_size", 2);
     o->pad = pl_hf_has(m, "pad_token_id") ? pl_hf_pad(m) : s->pad;
     o->labels = pl_hf_labels(m);
@@ -555,9 +556,12 @@ static void build(pl_hf *m) {
         pl_module_leave(b);
         return;
     }
-    bool classify = m->task == PL_TASK_CLASSIFY, masked = m->task == PL_TASK_MASKED;
+    bool classify = m->task == PL_TASK_CLASSIFY, masked = m->task == PL_TASK_MASKED,
+         causal = m->task == PL_TASK_CAUSAL;
     enter(&o, "",
-          masked     ? "*ForMaskedLM"
+          masked ? "*ForMaskedLM"
+          : causal
+              ? (s->base == bert_base && has(&o, HEAD_POOLED) ? "*LMHeadModel" : "*ForCausalLM")
           : classify ? "*ForSequenceClassification"
                      : "*ForTokenClassification");
     enter(&o, s->attribute ? s->attribute : s->package, "*Model");
@@ -565,6 +569,8 @@ static void build(pl_hf *m) {
     pl_module_leave(b);
     if (masked) {
         token_loss(&o, s->masked(&o, x));
+    } else if (causal) { /* without is_decoder as with it, but for the mask */
+        pl_hf_causal_loss(m, s->masked(&o, x));
     } else if (classify) {
         pl_hf_classification_loss(m, s->classify(&o, x, pooled));
     } else {
@@ -586,6 +592,10 @@ static const style
                    POOLS | COUNTED | HEAD_TANH, bert_base, roberta_masked, head_classify, "roberta"},
     camembert = {"camembert", "Camembert", 30522, 768, 12, 12, 3072, 0, 1, "gelu", 0.1,
                  POOLS | COUNTED | HEAD_TANH, bert_base, roberta_masked, head_classify, "roberta"},
+    ernie = {"ernie", "Ernie", 30522, 768, 12, 12, 3072, 0, 0, "gelu", 0.1, POOLS | HEAD_POOLED,
+             bert_base, bert_masked, bert_classify, NULL},
+    data2vec = {"data2vec_text", "Data2VecText", 30522, 768, 12, 12, 3072, 0, 1, "gelu", 0.1,
+                POOLS | COUNTED | HEAD_TANH, bert_base, roberta_masked, head_classify, NULL},
     electra = {"electra", "Electra", 30522, 256, 12, 4, 1024, 128, 0, "gelu", 0.1, 0,
                bert_base, electra_masked, head_classify, NULL},
     albert = {"albert", "Albert", 30000, 4096, 12, 64, 16384, 128, 0, "gelu_new", 0,
@@ -595,23 +605,26 @@ static const style
 /* clang-format on */
 
 enum {
-    TASKS = 1 << PL_TASK_MASKED | 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_TOKENS | 1 << PL_TASK_BASE
+    TASKS = 1 << PL_TASK_MASKED | 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_TOKENS | 1 << PL_TASK_BASE,
+    CAUSAL = 1 << PL_TASK_CAUSAL
 };
 
-#define ROW(type, style, kept)                                                                     \
+#define ROW(type, style, kept, more)                                                               \
     {                                                                                              \
-        .model_type = type, .tasks = TASKS, .usual = PL_TASK_MASKED, .build = build,               \
+        .model_type = type, .tasks = TASKS | (more), .usual = PL_TASK_MASKED, .build = build,      \
         .plan = &(style), .version = "5.22", .learnt_positions = true, .kept_positions = kept,     \
         .usual_positions = POSITIONS                                                               \
     }
 
 const pl_hf_family pl_hf_bert[] = {
-    ROW("bert", bert, 0),
-    ROW("roberta", roberta, 2),
-    ROW("xlm-roberta", xlm_roberta, 2),
-    ROW("camembert", camembert, 2),
-    ROW("electra", electra, 0),
-    ROW("albert", albert, 0),
-    ROW("distilbert", distilbert, 0),
+    ROW("bert", bert, 0, CAUSAL),
+    ROW("roberta", roberta, 2, CAUSAL),
+    ROW("xlm-roberta", xlm_roberta, 2, CAUSAL),
+    ROW("camembert", camembert, 2, CAUSAL),
+    ROW("ernie", ernie, 0, CAUSAL),
+    ROW("data2vec-text", data2vec, 2, CAUSAL),
+    ROW("electra", electra, 0, CAUSAL),
+    ROW("albert", albert, 0, 0),
+    ROW("distilbert", distilbert, 0, 0),
     {0},
 };

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "import/hf.h"
+#include "import/families/encoder.h"
 
 enum { POSITIONS = 512 }; /* where the file does not say */
 
@@ -52,14 +52,6 @@ static int32_t type_as(const model *o, int32_t x, int32_t other) {
     pl_call_tensor(o->b, "self", x);
     pl_call_tensor(o->b, "other", other);
     return pl_call_result(o->b, dtype, dims, sizes);
-}
-
-/* A size; no larger than that products of two are numbers. */
-static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
-    int64_t n = pl_hf_int(m, key, otherwise);
-    if (n >= 1 && n <= 1 << 30) return n;
-    pl_hf_refuse(m, key, "expected 1 to %d", 1 << 30);
-    return 1;
 }
 
 /* ---- embeddings ---- */
@@ -448,7 +440,7 @@ static void classify(const model *o, int32_t x) {
     pl_line(b, "context_token = self.dropout(context_token)");
     x = pl_hf_dropout(o->m, "dropout", x, pl_hf_float(o->m, "pooler_dropout", 0));
     pl_line(b, "pooled_output = self.dense(context_token)");
-    x = pl_hf_linear(o->m, "dense", x, size_of(o->m, "pooler_hidden_size", o->hidden), true);
+    x = pl_hf_linear(o->m, "dense", x, pl_hf_size(o->m, "pooler_hidden_size", o->hidden), true);
     x = pl_hf_activation(o->m, "activation", pl_hf_string(o->m, "pooler_hidden_act", "gelu"), x);
     pl_module_leave(b);
     pl_line(b, "pooled_output = self.dropout(pooled_output)");
@@ -473,13 +465,13 @@ static bool has_type(const model *o, const char *type) {
 
 static void read_keys(model *o) {
     pl_hf *m = o->m;
-    o->vocab = size_of(m, "vocab_size", 128100);
-    o->hidden = size_of(m, "hidden_size", 1536);
+    o->vocab = pl_hf_size(m, "vocab_size", 128100);
+    o->hidden = pl_hf_size(m, "hidden_size", 1536);
     o->layers = pl_hf_int(m, "num_hidden_layers", 24);
-    o->heads = size_of(m, "num_attention_heads", 24);
-    o->inner = size_of(m, "intermediate_size", 6144);
-    o->width = size_of(m, "embedding_size", o->hidden);
-    o->positions = size_of(m, "max_position_embeddings", POSITIONS);
+    o->heads = pl_hf_size(m, "num_attention_heads", 24);
+    o->inner = pl_hf_size(m, "intermediate_size", 6144);
+    o->width = pl_hf_size(m, "embedding_size", o->hidden);
+    o->positions = pl_hf_size(m, "max_position_embeddings", POSITIONS);
     o->types = pl_hf_int(m, "type_vocab_size", 0);
     o->pad = pl_hf_has(m, "pad_token_id") ? pl_hf_pad(m) : 0;
     o->labels = pl_hf_labels(m);
@@ -506,7 +498,7 @@ static void check_keys(model *o) {
     if (o->hidden % o->heads != 0)
         pl_hf_refuse(m, "num_attention_heads", "hidden_size %lld is no multiple of it",
                      (long long)o->hidden);
-    o->head = size_of(m, "attention_head_size", o->hidden / o->heads);
+    o->head = pl_hf_size(m, "attention_head_size", o->hidden / o->heads);
     if (m->batch > 1 << 30) pl_build_fail(o->b, PL_USAGE, "batch", "expected at most 2^30");
     if (o->layers > PL_HF_MAX_LAYERS)
         pl_hf_refuse(m, "num_hidden_layers", "at most %d can be built", PL_HF_MAX_LAYERS);

@@ -1,4 +1,4 @@
-/* vision: ViT and its kin: DeiT, BEiT, DINOv2.
+/* vision: ViT and its kin: DeiT, ViT-MSN, BEiT, data2vec, DINOv2.
  *
  * An image is cut into patches by a convolution; the rest is an encoder with the norm before each
  * part. The rows of `styles` say what differs. The order of operators, names and lines are those of
@@ -9,16 +9,17 @@
  * config's. */
 #include <math.h>
 
-#include "import/hf.h"
+#include "import/families/encoder.h"
 
 /* What a family has or does not have. */
 enum {
-    DISTILLED = 1,   /* a second token, for distillation */
-    SCALED = 2,      /* lambda_1, lambda_2 of the layer's own, where layer_scale_init_value > 0 */
-    SCALES = 4,      /* modules layer_scale1, layer_scale2 */
-    RELATIVE = 8,    /* position biases, a mean for a pooler; positions only where asked for */
-    KEY_BIAS = 16,   /* the keys' layer has a bias where the others have one */
-    MASK_TOKEN = 32, /* a parameter that only masked image modelling uses, where the config says */
+    DISTILLED = 1,    /* a second token, for distillation */
+    SCALED = 2,       /* lambda_1, lambda_2 of the layer's own, where layer_scale_init_value > 0 */
+    SCALES = 4,       /* modules layer_scale1, layer_scale2 */
+    RELATIVE = 8,     /* position biases, a mean for a pooler; positions only where asked for */
+    KEY_BIAS = 16,    /* the keys' layer has a bias where the others have one */
+    MASK_TOKEN = 32,  /* a parameter that only masked image modelling uses, where the config says */
+    POOLERLESS = 128, /* the base model gives states alone */
     WIDE_SOFTMAX = 64, /* eager attention takes its softmax in float32 */
 };
 
@@ -28,6 +29,7 @@ typedef struct style {
     int64_t patch;
     double eps;
     const char *norm1, *norm2; /* of a layer */
+    const char *attribute;     /* of the base model in one with a head; NULL: the package's name */
 } style;
 
 typedef struct model {
@@ -36,6 +38,7 @@ typedef struct model {
     const style *s;
     int64_t hidden, layers, heads, head, inner, labels, channels;
     int64_t image[2], patch[2]; /* height, width */
+    int64_t registers;          /* tokens of no place, behind the first (DINOv2) */
     int64_t tokens;             /* of a sample: patches and what stands before them */
     double eps, drop, attn_drop, path_rate;
     const char *act;
@@ -51,14 +54,6 @@ static void enter(const model *o, const char *name, const char *class) {
                     pl_build_text(o->b, "transformers.models.%s.modeling_%s.%s%s", o->s->package,
                                   o->s->package, o->s->prefix, class));
     pl_line(o->b, "");
-}
-
-/* A size; no larger than that products of two are numbers. */
-static int64_t size_of(pl_hf *m, const char *key, int64_t otherwise) {
-    int64_t n = pl_hf_int(m, key, otherwise);
-    if (n >= 1 && n <= 1 << 30) return n;
-    pl_hf_refuse(m, key, "expected 1 to %d", 1 << 30);
-    return 1;
 }
 
 /* x.to(other.dtype), x and other [batch, heads, tokens, ..] */
@@ -95,7 +90,8 @@ static int32_t patches(const model *o) {
 static int32_t embeddings(const model *o) {
     pl_builder *b = o->b;
     enter(o, "embeddings", "Embeddings");
-    pl_module_children(b, "cls_token mask_token position_embeddings distillation_token");
+    pl_module_children(b, "cls_token mask_token register_tokens position_embeddings "
+                          "distillation_token");
     int32_t parts[3], place = PL_NONE;
     int count = 0;
     int32_t token = pl_build_parameter(b, "cls_token", PL_SIZES(1, 1, o->hidden));
@@ -104,7 +100,8 @@ static int32_t embeddings(const model *o) {
         pl_build_parameter(b, "mask_token", has(o, SCALES) ? 2 : 3, sizes);
     }
     if (!has(o, RELATIVE) || pl_hf_bool(o->m, "use_absolute_position_embeddings", false))
-        place = pl_build_parameter(b, "position_embeddings", PL_SIZES(1, o->tokens, o->hidden));
+        place = pl_build_parameter(b, "position_embeddings",
+                                   PL_SIZES(1, o->tokens - o->registers, o->hidden));
     int32_t x = patches(o);
     pl_line(b, "cls_tokens = self.cls_token.expand(batch_size, -1, -1)");
     parts[count++] = pl_aten_expand(b, token, PL_SIZES(o->m->batch, -1, -1));
@@ -118,6 +115,15 @@ static int32_t embeddings(const model *o) {
     x = pl_aten_cat(b, count, parts, 1);
     pl_line(b, "embeddings = embeddings + self.position_embeddings");
     if (place != PL_NONE) x = pl_aten_add(b, x, place);
+    if (o->registers > 0) {
+        token = pl_build_parameter(b, "register_tokens", PL_SIZES(1, o->registers, o->hidden));
+        pl_line(b,
+                "embeddings = torch.cat((embeddings[:, :1], register_tokens, embeddings[:, 1:]))");
+        parts[0] = pl_aten_slice(b, x, 1, 0, 1);
+        parts[1] = pl_aten_expand(b, token, PL_SIZES(o->m->batch, -1, -1));
+        parts[2] = pl_aten_slice(b, x, 1, 1, INT64_MAX);
+        x = pl_aten_cat(b, 3, parts, 1);
+    }
     pl_line(b, "embeddings = self.dropout(embeddings)");
     x = pl_hf_dropout(o->m, "dropout", x, o->drop);
     pl_module_leave(b);
@@ -319,7 +325,7 @@ static int32_t pooler(const model *o, int32_t x) {
         pl_line(b, "first_token_tensor = hidden_states[:, 0]");
         x = pl_aten_select(b, x, 1, 0);
         pl_line(b, "pooled_output = self.dense(first_token_tensor)");
-        x = pl_hf_linear(o->m, "dense", x, size_of(o->m, "pooler_output_size", o->hidden), true);
+        x = pl_hf_linear(o->m, "dense", x, pl_hf_size(o->m, "pooler_output_size", o->hidden), true);
         pl_line(b, "pooled_output = self.activation(pooled_output)");
         x = pl_hf_activation(o->m, "activation", pl_hf_string(o->m, "pooler_act", "tanh"), x);
     }
@@ -364,10 +370,10 @@ static void read_sides(model *o, const char *key, int64_t otherwise, int64_t sid
 static void read_keys(model *o) {
     pl_hf *m = o->m;
     const style *s = o->s;
-    o->hidden = size_of(m, "hidden_size", 768);
+    o->hidden = pl_hf_size(m, "hidden_size", 768);
     o->layers = pl_hf_int(m, "num_hidden_layers", 12);
-    o->heads = size_of(m, "num_attention_heads", 12);
-    o->channels = size_of(m, "num_channels", 3);
+    o->heads = pl_hf_size(m, "num_attention_heads", 12);
+    o->channels = pl_hf_size(m, "num_channels", 3);
     o->eps = pl_hf_float(m, "layer_norm_eps", s->eps);
     o->drop = pl_hf_float(m, "hidden_dropout_prob", 0);
     o->attn_drop = pl_hf_float(m, "attention_probs_dropout_prob", 0);
@@ -382,15 +388,18 @@ static void read_keys(model *o) {
     if (!pl_hf_has(m, "head_dim") && o->hidden % o->heads != 0)
         pl_hf_refuse(m, "num_attention_heads", "hidden_size %lld is no multiple of it",
                      (long long)o->hidden);
-    o->head = size_of(m, "head_dim", o->hidden / o->heads);
+    o->head = pl_hf_size(m, "head_dim", o->hidden / o->heads);
     if (has(o, SCALES)) {
         double inner = (double)o->hidden * pl_hf_float(m, "mlp_ratio", 4);
         o->inner = inner >= 1 && inner < 0x1p40 ? (int64_t)inner : 0;
     } else {
-        o->inner = size_of(m, "intermediate_size", 3072);
+        o->inner = pl_hf_size(m, "intermediate_size", 3072);
     }
     if (o->inner < 1) pl_hf_refuse(m, "mlp_ratio", "expected a layer of at least 1");
-    o->tokens = (o->image[0] / o->patch[0]) * (o->image[1] / o->patch[1]) + 1 + has(o, DISTILLED);
+    if (has(o, SCALES)) o->registers = pl_hf_int(m, "num_register_tokens", 0);
+    if (o->registers > 1 << 16) pl_hf_refuse(m, "num_register_tokens", "expected up to 65536");
+    o->tokens = (o->image[0] / o->patch[0]) * (o->image[1] / o->patch[1]) + 1 + has(o, DISTILLED) +
+                o->registers;
     if (o->image[0] < o->patch[0] || o->image[1] < o->patch[1])
         pl_hf_refuse(m, "patch_size", "larger than image_size");
     if (o->tokens > 1 << 24) {
@@ -407,21 +416,21 @@ static void build(pl_hf *m) {
     int32_t pooled = PL_NONE;
     if (m->task == PL_TASK_BASE) {
         enter(&o, "", "Model");
-        int32_t x = base(&o, true, &pooled);
+        int32_t x = base(&o, !has(&o, POOLERLESS), &pooled);
         pl_build_output(b, x);
-        pl_build_output(b, pooled);
+        if (pooled != PL_NONE) pl_build_output(b, pooled);
         pl_module_leave(b);
         return;
     }
     enter(&o, "", "ForImageClassification");
-    enter(&o, s->package, "Model");
+    enter(&o, s->attribute ? s->attribute : s->package, "Model");
     int32_t x = base(&o, has(&o, RELATIVE), &pooled);
     pl_module_leave(b);
     if (has(&o, SCALES)) {
         pl_line(b, "cls_token = sequence_output[:, 0]");
         int32_t parts[2] = {pl_aten_select(b, x, 1, 0)};
         pl_line(b, "patch_tokens = sequence_output[:, 1:]");
-        x = pl_aten_slice(b, x, 1, 1, INT64_MAX);
+        x = pl_aten_slice(b, x, 1, 1 + o.registers, INT64_MAX);
         pl_line(b, "linear_input = torch.cat([cls_token, patch_tokens.mean(dim=1)], dim=1)");
         parts[1] = pl_aten_reduce(b, "aten.mean.dim", x, 1, false);
         x = pl_aten_cat(b, 2, parts, 1);
@@ -437,22 +446,41 @@ static void build(pl_hf *m) {
 }
 
 static const style
-    vit = {"vit", "ViT", KEY_BIAS | WIDE_SOFTMAX, 16, 1e-12, "layernorm_before", "layernorm_after"},
+    vit = {"vit", "ViT", KEY_BIAS | WIDE_SOFTMAX, 16, 1e-12, "layernorm_before", "layernorm_after",
+           NULL},
+    vit_msn = {"vit_msn",
+               "ViTMSN",
+               KEY_BIAS | WIDE_SOFTMAX | POOLERLESS,
+               16,
+               1e-6,
+               "layernorm_before",
+               "layernorm_after",
+               "vit"},
     deit = {"deit",
             "DeiT",
             KEY_BIAS | WIDE_SOFTMAX | DISTILLED,
             16,
             1e-12,
             "layernorm_before",
-            "layernorm_after"},
+            "layernorm_after",
+            NULL},
     beit = {"beit",
             "Beit",
             SCALED | RELATIVE | MASK_TOKEN | WIDE_SOFTMAX,
             16,
             1e-12,
             "layernorm_before",
-            "layernorm_after"},
-    dinov2 = {"dinov2", "Dinov2", SCALES | KEY_BIAS | MASK_TOKEN, 14, 1e-6, "norm1", "norm2"};
+            "layernorm_after",
+            NULL},
+    dinov2 = {"dinov2", "Dinov2", SCALES | KEY_BIAS | MASK_TOKEN, 14, 1e-6, "norm1", "norm2", NULL},
+    dinov2_registers = {"dinov2_with_registers",
+                        "Dinov2WithRegisters",
+                        SCALES | KEY_BIAS | MASK_TOKEN,
+                        14,
+                        1e-6,
+                        "norm1",
+                        "norm2",
+                        NULL};
 
 enum { TASKS = 1 << PL_TASK_CLASSIFY | 1 << PL_TASK_BASE };
 
@@ -467,5 +495,7 @@ const pl_hf_family pl_hf_vision[] = {
     ROW("deit", deit, 0),
     ROW("beit", beit, 1u << PL_ATTN_FLASH2),
     ROW("dinov2", dinov2, 0),
+    ROW("vit_msn", vit_msn, 0),
+    ROW("dinov2_with_registers", dinov2_registers, 0),
     {0},
 };
