@@ -61,7 +61,8 @@ def wrk(port, script, connections, seconds, rate=None):
     unit = {"us": 1e-3, "ms": 1, "s": 1e3}
     tail = re.search(r"99%\s+([\d.]+)(us|ms|s)", done.stdout)
     errors = re.search(r"Non-2xx or 3xx responses: (\d+)", done.stdout)
-    return float(re.search(r"Requests/sec:\s+([\d.]+)", done.stdout).group(1)), float(tail.group(1)) * unit[tail.group(2)], int(errors.group(1)) if errors else 0
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", done.stdout).group(1))
+    return rate, float(tail.group(1)) * unit[tail.group(2)], int(errors.group(1)) if errors else 0
 
 
 def main():
@@ -90,8 +91,8 @@ def main():
 request = function() n = n + 7
   return wrk.format("POST", "/v1/estimate", nil, '{"model":"%s","gpu":"a100-40gb","batch":' .. (1 + n %% 64) .. '}') end""" % digest
         rate, tail, errors = wrk(port, each, 32, SECONDS)
-        print("daemon, computed each time: %.0f a second (%.0f %% of the library's), p99 %.1f ms, %d errors" % (rate, 100 * rate / library, tail, errors),
-              flush=True)
+        print("daemon, computed each time: %.0f a second (%.0f %% of the library's), p99 %.1f ms, %d errors"
+              % (rate, 100 * rate / library, tail, errors), flush=True)
         daemon.terminate()
         daemon.wait()
         daemon = subprocess.Popen([os.path.join(BUILD, "plimsoll-serve"), "--listen", "127.0.0.1:0", "--log", "off", "--connections", "20000"],

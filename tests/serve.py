@@ -252,7 +252,7 @@ def tokens_and_scopes():
     with open("tokens", "w") as file:
         file.write("# who may do what\n%s all\n%s read,metrics\n" % (TOKEN, READER))
     with Daemon("--tokens", "tokens") as d:
-        bearer = lambda token: {"Authorization": "Bearer " + token}  # noqa: E731
+        bearer = lambda token: {"Authorization": "Bearer " + token}
         question = {"model": GPT2, "batch": 2, "seq": 32}
         assert d.ask("/healthz")[0] == 200
         assert d.ask("/v1/cards")[0] == 401
@@ -532,7 +532,8 @@ def ends_gently():
         assert d.process.wait(timeout=60) == 0
 
 
-CASES = [every_path_with_every_example, the_same_as_the_command, placing_as_the_command, wrong_requests, tokens_and_scopes, configurations, unix_socket,
+CASES = [every_path_with_every_example, the_same_as_the_command, placing_as_the_command, wrong_requests, tokens_and_scopes, configurations,
+         unix_socket,
          what_was_stored_outlasts_it, learns_from_what_happened, killed_under_load, hostile_clients, too_often, many_at_once, ends_gently]
 
 
