@@ -455,6 +455,70 @@ static void unknown_experts_are_built(void) {
     }
 }
 
+/* Published files, the keys that count: as many parameters as published (those of transformers' class). */
+static void mixtures_as_published(void) {
+    static const struct {
+        const char *text;
+        int64_t count;
+    } rows[] = {
+        {"{\"model_type\":\"deepseek_v3\",\"hidden_size\":7168,\"intermediate_size\":18432,"
+         "\"moe_intermediate_size\":2048,\"num_hidden_layers\":61,\"num_attention_heads\":128,"
+         "\"n_shared_experts\":1,\"n_routed_experts\":256,\"q_lora_rank\":1536,"
+         "\"kv_lora_rank\":512,\"qk_rope_head_dim\":64,\"v_head_dim\":128,"
+         "\"qk_nope_head_dim\":128,\"n_group\":8,\"topk_group\":4,\"num_experts_per_tok\":8,"
+         "\"first_k_dense_replace\":3,\"vocab_size\":129280,\"num_nextn_predict_layers\":1}",
+         671026404352}, /* DeepSeek-V3 */
+        {"{\"model_type\":\"deepseek_v2\",\"hidden_size\":2048,\"intermediate_size\":10944,"
+         "\"moe_intermediate_size\":1408,\"num_hidden_layers\":27,\"num_attention_heads\":16,"
+         "\"num_key_value_heads\":16,\"n_shared_experts\":2,\"n_routed_experts\":64,"
+         "\"q_lora_rank\":null,\"kv_lora_rank\":512,\"num_experts_per_tok\":6,"
+         "\"first_k_dense_replace\":1,\"vocab_size\":102400}",
+         15706484224}, /* DeepSeek-V2-Lite */
+        {"{\"model_type\":\"gpt_oss\",\"hidden_size\":2880,\"intermediate_size\":2880,"
+         "\"num_hidden_layers\":24,\"num_local_experts\":32,\"vocab_size\":201088}",
+         20914757184}, /* gpt-oss-20b */
+        {"{\"model_type\":\"glm4_moe\",\"attention_bias\":true,\"head_dim\":128,"
+         "\"use_qk_norm\":false}",
+         106852245504},                                     /* GLM-4.5-Air */
+        {"{\"model_type\":\"llama4_text\"}", 107769861120}, /* Llama 4 Scout's text model */
+        {"{\"model_type\":\"granitemoe\",\"hidden_size\":1536,\"intermediate_size\":512,"
+         "\"num_hidden_layers\":32,\"num_attention_heads\":24,\"num_key_value_heads\":8,"
+         "\"num_local_experts\":40,\"num_experts_per_tok\":8,\"vocab_size\":49152,"
+         "\"tie_word_embeddings\":true}",
+         3298788864},                                                          /* PowerMoE 3B */
+        {"{\"model_type\":\"olmoe\",\"intermediate_size\":1024}", 6919161856}, /* OLMoE 1B-7B */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pl_error err = PL_SIZED(pl_error);
+        pl_graph *g = graph_of(rows[i].text, NULL, NULL, &err);
+        CHECK(g && !graph_unsound(g));
+        if (g) CHECK_INT(parameters(g), rows[i].count);
+        pl_graph_close(&g);
+    }
+}
+
+static void mixtures_that_make_no_sense(void) {
+    static const struct {
+        const char *more, *key;
+    } rows[] = {
+        {"\"n_group\":3", "n_group"},
+        {"\"topk_group\":9", "n_group"},
+        {"\"num_experts_per_tok\":0", "num_experts_per_tok"},
+        {"\"num_experts_per_tok\":257", "num_experts_per_tok"},
+        {"\"qk_rope_head_dim\":63", "qk_rope_head_dim"},
+        {"\"n_shared_experts\":1099511627776", "n_shared_experts"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256];
+        pl_error err = PL_SIZED(pl_error);
+        snprintf(text, sizeof text, "{\"model_type\":\"deepseek_v3\",%s}", rows[i].more);
+        pl_graph *g = graph_of(text, NULL, NULL, &err);
+        CHECK(!g);
+        CHECK(strstr(err.message, rows[i].key) || strstr(err.where, rows[i].key));
+        pl_graph_close(&g);
+    }
+}
+
 /* Gemma 3 without its images, or whose text model's type is not known: Gemma's layers, not
  * Llama's. */
 static void text_models_have_the_plan_of_their_family(void) {
@@ -638,6 +702,8 @@ int main(void) {
     RUN(what_is_assumed);
     RUN(memory_runs_out);
     RUN(unknown_experts_are_built);
+    RUN(mixtures_as_published);
+    RUN(mixtures_that_make_no_sense);
     RUN(text_models_have_the_plan_of_their_family);
     RUN(hybrids_are_refused);
     RUN(positions_that_are_not_said);

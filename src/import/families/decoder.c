@@ -7,7 +7,9 @@
  * Left out: caches of keys and values (training has none), packed sequences, tensor parallelism. */
 #include "import/families/decoder.h"
 
+#include "import/families/experts.h"
 #include "import/families/latent.h"
+#include "import/families/llama4.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,7 +33,9 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
     d->kv_heads = pl_hf_int(m, "num_key_value_heads", d->heads);
     d->head_dim = d->width / d->heads;
     if (!plan->no_head_dim) d->head_dim = pl_hf_int(m, "head_dim", d->head_dim);
+    bool own = plan->mixture && plan->mixture->inner; /* the experts' size has a key of its own */
     d->inner = pl_hf_list(m, "intermediate_size") > 0 ? pl_hf_list_int(m, "intermediate_size", 0, 1)
+               : own                                  ? pl_hf_int(m, "intermediate_size", 1)
                                                       : pl_hf_need(m, "intermediate_size");
     if (d->kv_heads < 1 || d->heads % d->kv_heads != 0)
         pl_hf_refuse(m, "num_key_value_heads", "%lld does not divide num_attention_heads, %lld",
@@ -68,7 +72,9 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
         d->scale = pl_hf_float(m, "attention_multiplier", plan->logits_times ? d->scale : 1);
     d->multiplier = plan->multipliers ? pl_hf_float(m, "residual_multiplier", 1) : 1;
     d->cap = plan->caps ? pl_hf_float(m, "attn_logit_softcapping", 0) : 0;
-    d->window = plan->window == PL_WINDOW_NONE ? 0 : pl_hf_int(m, "sliding_window", 0);
+    const char *window =
+        plan->window == PL_WINDOW_CHUNKS ? "attention_chunk_size" : "sliding_window";
+    d->window = plan->window == PL_WINDOW_NONE ? 0 : pl_hf_int(m, window, 0);
     if (plan->window == PL_WINDOW_LAST && !pl_hf_bool(m, "use_sliding_window", false))
         d->window = 0;
     d->attention_type = pl_decoder_type(d, "Attention");
@@ -80,6 +86,9 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
                                                                                     : "RMSNorm");
     d->wiring =
         plan->post_norm && !pl_hf_bool(m, plan->post_norm, true) ? PL_WIRING_PRE : plan->wiring;
+    d->qk = plan->qk_key && !pl_hf_bool(m, plan->qk_key, false) ? PL_QK_NONE : plan->qk;
+    d->head_bias = has_bias(m, plan->head_bias);
+    d->dense_inner = d->inner;
     if (plan->latent) pl_latent_read(d);
     if (plan->mlp == PL_MLP_EXPERTS) pl_decoder_read_experts(d);
     for (int i = 0; i < 2; i++) d->ids = d->mask[i] = d->cos[i] = d->sin[i] = PL_NONE;
@@ -89,10 +98,14 @@ bool pl_decoder_slides(pl_decoding *d, int64_t layer) {
     pl_hf *m = d->m;
     if (d->window < 1 || (d->plan->last_full && layer + 1 == d->layers)) return false;
     if (layer < pl_hf_list(m, "layer_types"))
-        return strcmp(pl_hf_list_string(m, "layer_types", layer, ""), "sliding_attention") == 0;
+        return strcmp(pl_hf_list_string(m, "layer_types", layer, ""),
+                      d->plan->window == PL_WINDOW_CHUNKS ? "chunked_attention"
+                                                          : "sliding_attention") == 0;
     switch (d->plan->window) {
     case PL_WINDOW_ALL: return true;
-    case PL_WINDOW_LAST: return layer >= pl_hf_int(m, "max_window_layers", 28);
+    case PL_WINDOW_LAST:
+    case PL_WINDOW_FROM: return layer >= pl_hf_int(m, "max_window_layers", 28);
+    case PL_WINDOW_CHUNKS: return pl_llama4_turns(d, layer);
     case PL_WINDOW_ALTERNATE: return layer % 2 == 0;
     case PL_WINDOW_PATTERN: {
         int64_t usual = d->plan->pattern ? d->plan->pattern : 6;
@@ -259,7 +272,7 @@ int32_t pl_decoder_mask(pl_decoding *d, bool sliding) {
     int64_t seq = m->seq;
     if (m->attn == PL_ATTN_FLASH2) return PL_NONE;
     bool needed = sliding && seq >= d->window;
-    if (m->attn == PL_ATTN_SDPA && !needed) return PL_NONE;
+    if (m->attn == PL_ATTN_SDPA && !needed && !d->plan->always_masked) return PL_NONE;
     pl_line(b, sliding ? "sliding_mask = create_sliding_window_causal_mask("
                        : "causal_mask = create_causal_mask(");
     int32_t q = positions(b, seq, 1, 3), kv = positions(b, seq, 1, 2); /* [1,1,S,1] [1,1,1,S] */
@@ -357,7 +370,7 @@ static void project(pl_decoding *d, int32_t x, int32_t *q, int32_t *k, int32_t *
     pl_builder *b = d->m->b;
     pl_hf *m = d->m;
     int64_t wide = d->heads * d->head_dim, narrow = d->kv_heads * d->head_dim;
-    pl_qk_norm qk = d->plan->qk;
+    pl_qk_norm qk = d->qk;
     if (d->plan->fused_qkv) {
         split_qkv(d, x, q, k, v);
         pl_line(b, "2: query_states = query_states.view(hidden_shape).transpose(1, 2)");
@@ -413,6 +426,7 @@ static int32_t attention(pl_decoding *d, int64_t layer, int32_t x) {
     pl_builder *b = m->b;
     bool sliding = pl_decoder_slides(d, layer);
     int32_t q, k, v;
+    d->input = x;
     pl_module_enter(b, "self_attn", d->attention_type);
     pl_module_children(b, d->plan->fused_qkv ? "o_proj qkv_proj"
                                              : "q_proj k_proj v_proj o_proj q_norm k_norm");
@@ -421,10 +435,13 @@ static int32_t attention(pl_decoding *d, int64_t layer, int32_t x) {
     else
         project(d, x, &q, &k, &v);
     if (!d->plan->latent && pl_decoder_turns(d, layer)) pl_decoder_turn(d, &q, &k, v, sliding);
-    if (d->plan->qk == PL_QK_AFTER) norm_qk(d, &q, &k);
+    if (d->qk == PL_QK_AFTER) norm_qk(d, &q, &k);
     if (d->plan->query_scale) q = scaled_by_position(d, q);
+    int32_t masks[2] = {d->mask[0], d->mask[1]};
+    if (d->plan->latent) pl_latent_choose(d, layer, x);
     int32_t y = d->plan->attend ? d->plan->attend(d, layer, q, k, v, sliding)
                                 : pl_decoder_attend(d, q, k, v, sliding);
+    for (int i = 0; i < 2; i++) d->mask[i] = masks[i];
     pl_line(b, "2: attn_output = attn_output.reshape(*input_shape, -1).contiguous()");
     y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, -1));
     if (d->plan->inner_norms[0]) {
@@ -494,7 +511,7 @@ static int32_t feed_forward(pl_decoding *d, int64_t layer, int32_t x) {
     pl_module_enter(b, "mlp", d->mlp_type);
     int32_t y = d->plan->mlp == PL_MLP_FUSED   ? mlp_fused(d, x)
                 : d->plan->mlp == PL_MLP_PLAIN ? mlp_plain(d, x)
-                                               : pl_decoder_gated(d, x, d->inner);
+                                               : pl_decoder_gated(d, x, d->dense_inner);
     pl_module_leave(b);
     return y;
 }
@@ -524,6 +541,7 @@ int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
     const char *names[4];
+    if (d->plan->layer) return d->plan->layer(d, index, x);
     name_norms(d, names);
     pl_module_enter(b, pl_build_text(b, "layers.%lld", (long long)index), d->layer_type);
     pl_module_children(b, "self_attn mlp input_layernorm post_attention_layernorm "

@@ -42,8 +42,10 @@ typedef enum pl_qk_norm {
 } pl_qk_norm;
 
 typedef enum pl_rotary_kind {
-    PL_ROTARY_HALVES, /* cos and sin as wide as what they turn: Llama */
-    PL_ROTARY_TWICE,  /* each layer doubles half of them: GLM */
+    PL_ROTARY_HALVES,  /* cos and sin as wide as what they turn: Llama */
+    PL_ROTARY_TWICE,   /* each layer doubles half of them: GLM */
+    PL_ROTARY_HALF,    /* cos and sin of half the width, for both halves: gpt-oss */
+    PL_ROTARY_COMPLEX, /* complex numbers: DeepSeek V2, Llama 4 */
 } pl_rotary_kind;
 
 /* The layers whose queries and keys are turned. */
@@ -62,6 +64,8 @@ typedef enum pl_window {
     PL_WINDOW_ALTERNATE, /* every second layer, the first included: Gemma 2 */
     PL_WINDOW_PATTERN,   /* all but each sixth, or `pattern`th: Gemma 3 */
     PL_WINDOW_FIRST,     /* all but the first of each `pattern`: CWM */
+    PL_WINDOW_FROM,      /* from max_window_layers on, where there is one: dots.llm1 */
+    PL_WINDOW_CHUNKS,    /* chunks of attention_chunk_size, where positions turn: Llama 4 */
 } pl_window;
 
 typedef struct pl_mixture pl_mixture; /* experts.h */
@@ -110,6 +114,11 @@ typedef struct pl_decoder {
     const char *norms[4], *plain[3], *qk_names[2], *inner_norms[2];
     /* In place of the layers and what makes their positions. */
     int32_t (*layers)(pl_decoding *d, int32_t x);
+    const char *qk_key;    /* that says whether queries and keys are normalised; NULL: they are */
+    const char *head_bias; /* as qkv_bias, of lm_head */
+    bool always_masked;    /* masks are made where the kernel needs none too */
+    /* In place of the layer of this plan. */
+    int32_t (*layer)(pl_decoding *d, int64_t index, int32_t x);
     /* In place of the attention between heads; gives [B,S,heads,D]. */
     int32_t (*attend)(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v, bool sliding);
 } pl_decoder;
@@ -118,6 +127,8 @@ typedef struct pl_decoder {
  * parts without positions and with them, and its values. */
 typedef struct pl_latent_sizes {
     int64_t q_rank, kv_rank, plain, turned, value;
+    int32_t narrow; /* queries before their second projection, of this layer */
+    int32_t best;   /* the places that the last indexer chose; PL_NONE: none has run */
 } pl_latent_sizes;
 
 /* Sizes and module types, read once per build. */
@@ -129,12 +140,15 @@ struct pl_decoding {
     const char *act;
     bool qkv_bias, out_bias, mlp_bias, parallel;
     pl_wiring wiring;
+    pl_qk_norm qk;
+    bool head_bias;
     int64_t window; /* of sliding layers; 0: none */
     const char *attention_type, *mlp_type, *layer_type, *norm_type, *experts_type;
     /* tensors shared by the layers; [0] of full attention, [1] of sliding */
     int32_t mask[2], cos[2], sin[2];
     int32_t ids;    /* [B,S]; PL_NONE: embeddings alone are known */
     int32_t embeds; /* [B,S,width]: its type is the masks' */
+    int32_t input;  /* of the attention being built, [B,S,width] */
     /* inside another model, which may make these for it */
     bool masked;          /* mask[] is made */
     int32_t position_ids; /* PL_NONE: 0, 1, .. */
@@ -142,6 +156,7 @@ struct pl_decoding {
     /* experts */
     int64_t experts, chosen, expert_inner, shared_inner; /* shared_inner 0: no shared expert */
     int32_t router_bias;                                 /* the block's own, for its router */
+    int64_t dense_inner;                                 /* of layers without experts */
     uint64_t sparse[PL_HF_MAX_LAYERS / 64 + 1];          /* a bit per layer that has experts */
 };
 
@@ -155,6 +170,9 @@ int32_t pl_decoder_norm_as(pl_decoding *d, pl_norm_kind kind, const char *name, 
 /* Masks that eager mode makes: PL_NONE where the kernel needs none. */
 int32_t pl_decoder_mask(pl_decoding *d, bool sliding);
 int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x);
+/* mixtures.c's and llama_more.c's: eager attention, scaled by what a sink of each head leaves. */
+int32_t pl_decoder_attend_sinks(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v,
+                                bool sliding);
 /* Scaled products of heads [B,H,S,D] by the implementation asked for: [B,S,heads,D]. */
 int32_t pl_decoder_attend(pl_decoding *d, int32_t q, int32_t k, int32_t v, bool sliding);
 

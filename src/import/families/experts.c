@@ -190,6 +190,38 @@ static int32_t run_beside(pl_decoding *d, int32_t x) {
     return y;
 }
 
+/* output_linear(act(gate) * up), both of one matrix */
+static int32_t run_fused(pl_decoding *d, int32_t x) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    int32_t parts[2];
+    pl_module_enter(b, d->plan->mixture->beside_name, d->mlp_type);
+    pl_line(b, "1: hidden_states = self.input_linear(hidden_states)");
+    x = pl_hf_linear(m, "input_linear", x, 2 * d->shared_inner, false);
+    pl_line(b, "chunked_hidden_states = hidden_states.chunk(2, dim=-1)");
+    pl_aten_chunk(b, x, 2, -1, parts);
+    pl_line(b, "2: hidden_states = self.activation(chunked[0]) * chunked[1]");
+    x = pl_aten_mul(b, pl_hf_activation(m, "activation", d->act, parts[0]), parts[1]);
+    pl_line(b, "3: hidden_states = self.output_linear(hidden_states)");
+    x = pl_hf_linear(m, "output_linear", x, d->width, false);
+    pl_module_leave(b);
+    return x;
+}
+
+/* What the experts and the layer beside them made. */
+static int32_t add_up(pl_decoding *d, int32_t y, int32_t beside, int32_t x) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    const pl_mixture *mix = d->plan->mixture;
+    if (mix->wide && pl_hf_bool(m, mix->wide, false)) {
+        y = pl_aten_add(b, pl_aten_to(b, y, PL_DT_F32), pl_aten_to(b, beside, PL_DT_F32));
+        return pl_aten_type_as(b, y, x);
+    }
+    y = pl_aten_add(b, y, beside);
+    bool halved = mix->halved && strcmp(pl_hf_string(m, mix->halved, ""), "average") == 0;
+    return halved ? pl_aten_scalar(b, "aten.div.Tensor", y, 2) : y;
+}
+
 int32_t pl_decoder_experts(pl_decoding *d, int32_t x) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
@@ -227,12 +259,15 @@ int32_t pl_decoder_experts(pl_decoding *d, int32_t x) {
     pl_line(b, "3: hidden_states = hidden_states.reshape(batch_size, sequence_length, hidden_dim)");
     if (whole) y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, d->width));
     pl_line(b, "4: hidden_states = hidden_states + self.shared_experts(residuals)");
-    if (how == PL_BESIDE_AFTER) beside = run_beside(d, x);
-    if (beside != PL_NONE) y = pl_aten_add(b, y, beside);
+    if (how == PL_BESIDE_AFTER || how == PL_BESIDE_LAST)
+        beside = run_beside(d, how == PL_BESIDE_LAST ? flat : x);
+    if (beside != PL_NONE) y = add_up(d, y, beside, x);
     pl_line(b, "5: hidden_states = hidden_states.reshape(batch_size, sequence_length, hidden_dim)");
     if (!whole) y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, d->width));
+    pl_line(b, "6: hidden_states = self.post_mlp_layernorm(hidden_states)");
+    if (mix->after) y = pl_decoder_norm(d, mix->after, y);
     pl_module_leave(b);
-    return y;
+    return how == PL_BESIDE_LAYER ? pl_aten_add(b, y, run_fused(d, x)) : y;
 }
 
 /* ---- what the config says ---- */
@@ -286,8 +321,9 @@ static int64_t size_of_beside(pl_decoding *d) {
     if (mix->beside == PL_BESIDE_NONE) return 0;
     int64_t count = mix->beside_count ? pl_hf_int(d->m, mix->beside_count, 0) : 1;
     int64_t size = mix->beside_inner ? pl_hf_int(d->m, mix->beside_inner, 0) : d->inner, product;
-    if (__builtin_mul_overflow(count, size, &product)) {
-        pl_hf_refuse(d->m, mix->beside_count, "%lld shared experts are too many", (long long)count);
+    if (__builtin_mul_overflow(count, size, &product) || product > (int64_t)1 << 40) {
+        pl_hf_refuse(d->m, mix->beside_count ? mix->beside_count : mix->beside_inner,
+                     "%lld shared experts are too many", (long long)count);
         return 0;
     }
     return product;
@@ -310,6 +346,7 @@ void pl_decoder_read_experts(pl_decoding *d) {
         d->expert_inner = pl_hf_need(m, mix->inner);
     if (d->expert_inner < 1) pl_hf_refuse(m, "moe_intermediate_size", "expected at least 1");
     d->shared_inner = size_of_beside(d);
+    if (mix->dense_inner) d->dense_inner = pl_hf_int(m, mix->dense_inner, d->inner);
     d->experts_type = pl_decoder_type(d, "Experts");
     read_layers(d);
 }

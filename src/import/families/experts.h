@@ -24,6 +24,7 @@ typedef enum pl_router_scores {
     PL_SCORES_SIGMOID_FLOAT, /* of logits.float() */
     PL_SCORES_LATE,          /* softmax of the chosen logits: Granite */
     PL_SCORES_LATE_SIGMOID,
+    PL_SCORES_LATE_CHOSEN, /* either, as expert_selection_fn says: Cohere 2 */
 } pl_router_scores;
 
 typedef enum pl_router_bias { /* added to the scores that experts are chosen by */
@@ -77,6 +78,8 @@ typedef enum pl_beside { /* a feed-forward layer for every token beside the expe
                          PL_BESIDE_AFTER,  /* run last, on [B,S,width]: DeepSeek */
                          PL_BESIDE_BEFORE, /* run first, on [tokens,width]: Ernie 4.5 */
                          PL_BESIDE_WHOLE,  /* run first, on [B,S,width]: Hunyuan */
+                         PL_BESIDE_LAST,   /* run last, on [tokens,width]: Cohere 2 */
+                         PL_BESIDE_LAYER, /* run last, by the layer: gate and up in one matrix: Granite */
 } pl_beside;
 
 typedef enum pl_sparse { /* the layers that have experts */
@@ -103,8 +106,11 @@ struct pl_mixture {
     pl_beside beside;
     const char *beside_name;
     const char *beside_inner, *beside_count; /* keys whose product is its size; count NULL: 1 */
-    bool beside_first;                       /* beside + experts, not experts + beside */
     const char *scale;                       /* key of a factor of the experts' sum */
+    const char *wide;                        /* key: whether both are added in float32 */
+    const char *after;                       /* a norm of the sum */
+    const char *dense_inner; /* key of layers without experts; NULL: intermediate_size */
+    const char *halved;      /* key that says "average": the sum is halved */
     pl_sparse sparse;
     const char *first; /* key of PL_SPARSE_FIRST's and TYPES' first sparse layer */
     int64_t usual_first;

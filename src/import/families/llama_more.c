@@ -54,8 +54,8 @@ static int32_t attend_difference(pl_decoding *d, int64_t layer, int32_t q, int32
 }
 
 /* Eager attention, scaled by what a sink of each head leaves of it. */
-static int32_t attend_sinks(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v,
-                            bool sliding) {
+int32_t pl_decoder_attend_sinks(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v,
+                                bool sliding) {
     (void)layer;
     pl_builder *b = d->m->b;
     int32_t sinks = pl_build_parameter(b, "sinks", PL_SIZES(d->heads));
@@ -133,7 +133,8 @@ const pl_hf_family pl_hf_llama_more[] = {
     {ROW("granite_swa", CAUSAL), .no_attention = 1u << PL_ATTN_SDPA,
      PLAN(.package = "granite_swa", .prefix = "GraniteSWA", RMS, .window = PL_WINDOW_FIRST,
           .pattern = 4, .tied = true, .mlp_bias = "mlp_bias", .multipliers = true,
-          .eager_only = true, .rotary_layers = PL_ROTARY_THETA, .attend = attend_sinks, BIASES)},
+          .eager_only = true, .rotary_layers = PL_ROTARY_THETA, .attend = pl_decoder_attend_sinks,
+          BIASES)},
     {ROW("nanochat", CAUSAL),
      PLAN(.package = "nanochat", .prefix = "NanoChat", .norm = PL_NORM_RMS_BARE, RMS,
           .mlp = PL_MLP_PLAIN, .plain = {"fc1", "activation_fn", "fc2"}, .qk = PL_QK_AFTER,

@@ -53,12 +53,39 @@ static void grid_rotary(pl_decoding *d, const char *type, int32_t position_ids) 
     pl_module_leave(b);
 }
 
+/* cos and sin [1,S,rotary_dim / 2]: the angles once. */
+static void half_rotary(pl_decoding *d, const char *type, int32_t position_ids) {
+    pl_builder *b = d->m->b;
+    int64_t half = d->rotary_dim / 2;
+    pl_module_enter(b, "rotary_emb", type);
+    int32_t freq = pl_build_buffer(b, "inv_freq", PL_DT_F32, false, PL_SIZES(half));
+    pl_build_buffer(b, "original_inv_freq", PL_DT_F32, false, PL_SIZES(half));
+    bool grad = pl_build_no_grad(b, true);
+    pl_line(b, "freqs = position_ids[..., None].float() * self.inv_freq");
+    int32_t f = pl_aten_to(b, pl_aten_unsqueeze(b, position_ids, -1), PL_DT_F32), angle[2];
+    f = pl_aten_mul(b, f, freq);
+    for (int i = 0; i < 2; i++) {
+        pl_line(b, i ? "sin = emb.sin() * scaling" : "cos = emb.cos() * scaling");
+        angle[i] = pl_aten_unary(b, i ? "aten.sin.default" : "aten.cos.default", f);
+        angle[i] = pl_aten_scalar(b, "aten.mul.Tensor", angle[i], 1);
+    }
+    pl_line(b, "return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)");
+    d->cos[0] = d->cos[1] = pl_aten_to(b, angle[0], d->m->dtype);
+    d->sin[0] = d->sin[1] = pl_aten_to(b, angle[1], d->m->dtype);
+    pl_build_no_grad(b, grad);
+    pl_module_leave(b);
+}
+
 void pl_decoder_make_rotary(pl_decoding *d, int32_t position_ids) {
     pl_hf *m = d->m;
     const char *type = pl_decoder_type(d, "RotaryEmbedding");
     pl_dtype like = d->plan->float_rotary ? PL_DT_UNKNOWN : m->dtype;
-    if (d->plan->latent && d->plan->latent->complex) {
+    if (d->plan->rotary == PL_ROTARY_COMPLEX) {
         pl_latent_rotary(d, position_ids);
+        return;
+    }
+    if (d->plan->rotary == PL_ROTARY_HALF) {
+        half_rotary(d, type, position_ids);
         return;
     }
     if (d->plan->grid_rotary) {
@@ -123,6 +150,17 @@ static int32_t rotate_part(pl_decoding *d, int32_t x, int32_t cos, int32_t sin) 
     return pl_aten_cat(b, 2, (int32_t[]){turn, rest}, -1);
 }
 
+/* cat(x1 cos - x2 sin, x2 cos + x1 sin) of x's halves */
+static int32_t rotate_halves(pl_decoding *d, int32_t x, int32_t cos, int32_t sin) {
+    pl_builder *b = d->m->b;
+    int32_t part[2];
+    pl_aten_chunk(b, x, 2, -1, part);
+    int32_t first = pl_aten_binary(b, "aten.sub.Tensor", pl_aten_mul(b, part[0], cos),
+                                   pl_aten_mul(b, part[1], sin));
+    int32_t second = pl_aten_add(b, pl_aten_mul(b, part[1], cos), pl_aten_mul(b, part[0], sin));
+    return pl_aten_cat(b, 2, (int32_t[]){first, second}, -1);
+}
+
 void pl_decoder_turn(pl_decoding *d, int32_t *q, int32_t *k, int32_t v, bool sliding) {
     pl_builder *b = d->m->b;
     int of = sliding && d->plan->two_rotaries;
@@ -136,6 +174,11 @@ void pl_decoder_turn(pl_decoding *d, int32_t *q, int32_t *k, int32_t v, bool sli
     if (d->plan->rotary == PL_ROTARY_TWICE) {
         cos = twice(d, cos);
         sin = twice(d, sin);
+    }
+    if (d->plan->rotary == PL_ROTARY_HALF) {
+        *q = rotate_halves(d, *q, cos, sin);
+        *k = rotate_halves(d, *k, cos, sin);
+        return;
     }
     if (d->plan->rotary_share > 0) {
         *q = rotate_part(d, *q, cos, sin);

@@ -165,6 +165,23 @@ static int32_t over_sum(pl_decoding *d, const pl_router *r, int32_t weights) {
     return pl_aten_binary(b, r->sum_copied ? "aten.div.Tensor" : "aten.div_.Tensor", weights, sum);
 }
 
+/* Of the chosen logits, where the scores are taken of them alone. */
+static int32_t late_scores(pl_decoding *d, const pl_router *r, int32_t weights) {
+    pl_builder *b = d->m->b;
+    bool chosen = r->scores == PL_SCORES_LATE_CHOSEN;
+    bool sigmoid =
+        r->scores == PL_SCORES_LATE_SIGMOID ||
+        (chosen && strcmp(pl_hf_string(d->m, "expert_selection_fn", "softmax"), "sigmoid") == 0);
+    pl_line(b, "2: topk_weights = torch.softmax(top_k_logits)");
+    if (sigmoid) {
+        weights = pl_aten_unary(b, "aten.sigmoid.default", weights);
+        return chosen && pl_hf_bool(d->m, "norm_topk_prob", true) ? over_sum(d, r, weights)
+                                                                  : weights;
+    }
+    if (r->scores != PL_SCORES_LATE && !chosen) return weights;
+    return pl_aten_softmax(b, weights, -1, chosen ? PL_DT_F32 : 0);
+}
+
 static pl_routing choose(pl_decoding *d, const pl_router *r, int32_t x) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
@@ -184,12 +201,7 @@ static pl_routing choose(pl_decoding *d, const pl_router *r, int32_t x) {
         pl_line(b, "2: topk_weights = scores.gather(1, topk_indices)");
         weights = pl_aten_gather(b, scores, 1, chosen);
     }
-    if (r->scores == PL_SCORES_LATE) {
-        pl_line(b, "2: topk_weights = torch.softmax(top_k_logits)");
-        weights = pl_aten_softmax(b, weights, -1, 0);
-    }
-    if (r->scores == PL_SCORES_LATE_SIGMOID)
-        weights = pl_aten_unary(b, "aten.sigmoid.default", weights);
+    weights = late_scores(d, r, weights);
     if (r->sum == PL_SUM_ALWAYS ||
         (r->sum == PL_SUM_ASKED && pl_hf_bool(m, "norm_topk_prob", false)))
         weights = over_sum(d, r, weights);
