@@ -379,6 +379,7 @@ static void what_is_assumed(void) {
               PL_OK);
     CHECK(recipe && recipe->seq == 1024 && recipe->guessed && recipe->dtype == PL_DT_F32);
     CHECK(recipe && warns(recipe, "built as llama") && warns(recipe, "awq"));
+    CHECK(recipe && recipe->resembles && recipe->unseen == 0);
     pl_recipe_close(&recipe);
     CHECK_INT(open_text(&recipe,
                         "{\"model_type\":\"gemma9_vl\",\"architectures\":["

@@ -76,7 +76,7 @@ def narrowed(cls):
     raise ValueError("the class takes no narrower sizes")
 
 
-def check(name, task, keep):
+def check(name, task, keep, unnamed=False):
     """One model type: a row of the table after its name."""
     import plimsoll
     from plimsoll import _family
@@ -96,7 +96,8 @@ def check(name, task, keep):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(keep or folder, name + ".json")
         with open(path, "w") as file:
-            file.write(config.to_json_string(use_diff=True))
+            text = config.to_json_string(use_diff=True)
+            file.write(text.replace('"model_type": "%s"' % name, '"model_type": "unnamed"') if unnamed else text)
         words = ""
         try:
             report = Model(path, task=task).estimate(batch=batch, **({"seq": seq} if seq else {}), **said)
@@ -150,6 +151,7 @@ def main():
     parser.add_argument("--task", default="causal")
     parser.add_argument("--out")
     parser.add_argument("--keep")
+    parser.add_argument("--unnamed", action="store_true", help="the files' model types are of no family: answered by resemblance")
     parser.add_argument("--held-out", choices=("yes", "no"))
     parser.add_argument("--seconds", type=int, default=240)
     parser.add_argument("types", nargs="*")
@@ -165,7 +167,7 @@ def main():
     for name in names:
         began = time.monotonic()
         row = [name, given.task, "held-out" if held_out(name) else "seen"]
-        row += forked(given.seconds, lambda: check(name, given.task, given.keep))
+        row += forked(given.seconds, lambda: check(name, given.task, given.keep, given.unnamed))
         rows.append(row)
         print("\t".join(row), file=out, flush=True)
         if given.out:

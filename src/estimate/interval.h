@@ -13,6 +13,8 @@ typedef struct pl_evidence {
     bool calibrated;   /* a card that was measured */
     bool hidden;       /* branches whose operators are not seen, sizes that depend on data */
     bool guessed;      /* a model taken for one of another family, a shape assumed */
+    bool resembles;    /* a model that is built as what its keys look like */
+    double unseen;     /* parameters that its keys may mean, over those that were built */
     bool bounded;      /* a size that depends on data, taken as large as it can be */
     bool compiled;     /* torch.compile, estimated as the code is written */
     bool quantized;    /* 4-bit weights: measured with one version of bitsandbytes */

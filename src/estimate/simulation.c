@@ -140,6 +140,16 @@ static bool eight_bits(const pl_job *job) {
     return length > 5 && strcmp(job->optimizer + length - 5, "-8bit") == 0;
 }
 
+/* What a recipe may lack of its model's parameters, as a share of those it has. */
+static double unseen_share(const pl_model *model) {
+    double built = 0;
+    for (int32_t i = 0; model->graph && i < model->graph->tensor_count; i++) {
+        const pl_tensor *t = &model->graph->tensors[i];
+        if (t->role == PL_ROLE_PARAMETER && t->tied < 0) built += (double)pl_tensor_elements(t);
+    }
+    return model->recipe && built > 0 ? (double)model->recipe->unseen / built : 0;
+}
+
 pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape) {
     const pl_trace *trace = subject->model->trace;
     return (pl_evidence){.convolutions = tape->used_convolutions,
@@ -152,6 +162,8 @@ pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape
                                    (trace && trace->unfinished),
                          .guessed = (subject->model->recipe && subject->model->recipe->guessed) ||
                                     subject->model->graph->guessed,
+                         .resembles = subject->model->recipe && subject->model->recipe->resembles,
+                         .unseen = unseen_share(subject->model),
                          .bounded = trace && trace->bounded,
                          .compiled = trace && trace->compiled,
                          .quantized = tape->used_quantized || eight_bits(subject->job),

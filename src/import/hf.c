@@ -14,6 +14,7 @@
 
 #include "import/families/decoder.h"
 #include "import/hf_config.h"
+#include "import/hf_unknown.h"
 
 enum { USUAL_SEQ = 1024, LEAST_TEXT = 256 /* beside a picture */ };
 
@@ -252,16 +253,6 @@ static pl_status choose_attention(description *d, pl_recipe *recipe, const char 
 
 /* ---- the family ---- */
 
-/* What every model of Llama's plan has; others may have some of them. */
-static bool looks_like_llama(const pl_config *c) {
-    static const char *const keys[] = {"hidden_size",         "num_hidden_layers",
-                                       "num_attention_heads", "intermediate_size",
-                                       "vocab_size",          "rms_norm_eps"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!pl_config_has(c, keys[i])) return false;
-    return !pl_config_has(c, "n_routed_experts|kv_lora_rank"); /* DeepSeek's attention is another */
-}
-
 /* The key that speaks of layers without attention among those with it: state spaces, recurrences,
  * linear attention, convolutions (Jamba, Zamba, Bamba, Nemotron-H, Qwen3-Next, LFM2,
  * RecurrentGemma, ..). NULL: none does. */
@@ -369,7 +360,7 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
         if (!type) type = inner;
     }
     if (d->family) return PL_OK;
-    bool like = looks_like_llama(config);
+    bool like = pl_looks_like_llama(config);
     const char *hybrid = like ? hybrid_key(config) : NULL;
     if (hybrid || !like)
         return unknown_family(type, hybrid, pl_config_at(config, hybrid ? hybrid : "model_type"),
@@ -380,10 +371,16 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
          mixtral = pl_config_has(config, "num_local_experts") &&
                    !pl_config_has(config, "moe_intermediate_size");
     d->family = find_family(!experts ? "llama" : mixtral ? "mixtral" : "qwen3_moe");
-    d->guessed = recipe->guessed = true;
+    d->guessed = recipe->guessed = recipe->resembles = true;
+    recipe->unseen = pl_unseen_parameters(config);
     pl_recipe_warn(recipe,
                    "model_type %.40s is not known; its keys are Llama's, and it is built as %s",
                    type ? type : "(none)", experts ? "llama with experts" : "llama");
+    if (recipe->unseen > 0)
+        pl_recipe_warn(recipe,
+                       "its keys speak of other parts, up to %lld parameters, which are not built: "
+                       "they are in the upper end",
+                       (long long)recipe->unseen);
     return PL_OK;
 }
 

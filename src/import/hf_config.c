@@ -427,6 +427,11 @@ const char *pl_config_starting(const pl_config *c, const char *start) {
     return c->usual ? pl_config_starting(c->usual, start) : NULL;
 }
 
+const char *pl_config_key(const pl_config *c, size_t index) {
+    if (index < c->count) return c->entries[index].key;
+    return c->usual ? pl_config_key(c->usual, index - c->count) : NULL;
+}
+
 bool pl_config_experts(const pl_config *c) {
     const entry *made = find(c, "is_moe");
     if (made && made->value.kind == BOOLEAN && !made->value.i) return false;

@@ -33,6 +33,9 @@ bool pl_config_true(const pl_config *config, const char *key);
 const char *pl_config_listed(const pl_config *config, const char *key, int64_t index);
 /* The first key that starts so, at top level, and is not null; NULL: none does. */
 const char *pl_config_starting(const pl_config *config, const char *start);
+/* The keys of the file and, behind them, of its class, inner objects' too ("vision_config.depth");
+ * NULL: no more. One may come twice. */
+const char *pl_config_key(const pl_config *config, size_t index);
 /* Whether its keys speak of experts that a router chooses from. */
 bool pl_config_experts(const pl_config *config);
 /* Whether the file itself has it, as a number, a list or null. */

@@ -502,8 +502,9 @@ static int32_t layer_3n(gemma *g, int64_t layer, int32_t x) {
     pl_line(b, "corrected_predictions[1:] += first_prediction");
     int32_t others = pl_aten_slice(b, corrected, 0, 1, INT64_MAX);
     others = pl_aten_binary(b, "aten.add_.Tensor", others, first);
+    int32_t place = pl_aten_slice(b, corrected, 0, 1, INT64_MAX);
     pl_call(b, "aten.copy_.default");
-    pl_call_tensor(b, "self", pl_aten_slice(b, corrected, 0, 1, INT64_MAX));
+    pl_call_tensor(b, "self", place);
     pl_call_tensor(b, "src", others);
     pl_call_result_like(b, others);
     pl_module_leave(b);

@@ -152,9 +152,26 @@ static void tag(pl_decoding *d, int32_t ids) {
     pl_module_leave(b);
 }
 
+/* Of a model that is built as what its keys look like: the choices that its keys name. */
+static pl_decoder amended(pl_hf *m) {
+    pl_decoder plan = *(const pl_decoder *)m->family->plan;
+    if (pl_hf_float(m, "attn_logit_softcapping", 0) > 0) plan.caps = plan.eager_only = true;
+    if (pl_hf_float(m, "final_logit_softcapping", 0) > 0) plan.caps = true;
+    if (pl_hf_has(m, "sliding_window") && pl_hf_bool(m, "use_sliding_window", true))
+        plan.window = pl_hf_has(m, "max_window_layers") ? PL_WINDOW_LAST : PL_WINDOW_ALL;
+    static const char *const norms[] = {"use_qk_norm", "qk_layernorm", "use_qk_layernorm"};
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        if (pl_hf_has(m, norms[i]) && pl_hf_bool(m, norms[i], false)) plan.qk = PL_QK_VIEW;
+    if (pl_hf_has(m, "use_bias")) plan.qkv_bias = plan.out_bias = plan.mlp_bias = "use_bias";
+    if (pl_hf_has(m, "use_qkv_bias")) plan.qkv_bias = "use_qkv_bias";
+    if (pl_hf_has(m, "qkv_bias")) plan.qkv_bias = "qkv_bias";
+    return plan;
+}
+
 void pl_decoder_build(pl_hf *m) {
-    const pl_decoder *plan = m->family->plan;
+    const pl_decoder *plan = m->family->plan, own = m->guessed ? amended(m) : *plan;
     pl_decoding d;
+    if (m->guessed) plan = &own;
     if (plan->eager_only && m->attn == PL_ATTN_SDPA) m->attn = PL_ATTN_EAGER;
     pl_decoder_read(&d, m, plan);
     int32_t ids = pl_hf_input_ids(m), weight = PL_NONE;
