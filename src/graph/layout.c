@@ -30,6 +30,7 @@ typedef enum kind {
     EXPAND,
     VIEW, /* or a contiguous copy */
     CONTIGUOUS,
+    COLUMNS, /* as the second argument, each matrix in the order of its columns */
 } kind;
 
 /* By name, for a binary search. */
@@ -67,6 +68,7 @@ static const struct rule {
     {"hardswish", POINTWISE},
     {"le", POINTWISE},
     {"leaky_relu", POINTWISE},
+    {"linalg_solve_triangular", COLUMNS},
     {"log", POINTWISE},
     {"logical_and", POINTWISE},
     {"logical_not", POINTWISE},
@@ -106,6 +108,7 @@ static const struct rule {
     {"unsqueeze", UNSQUEEZE},
     {"view", VIEW},
     {"where", POINTWISE},
+    {"zeros_like", COPY},
 };
 
 static int compare_rule(const void *key, const void *row) {
@@ -263,6 +266,8 @@ static void lay_out(const pl_graph *g, const pl_node *n, kind kind, const pl_ten
     case PARTS: same(t, out); break;
     case CAST:
     case COPY:
+        if (kind == CAST && t->dtype != out->dtype && pl_node_arg(n, "memory_format"))
+            break; /* a contiguous copy */
         if ((kind == CAST && t->dtype == out->dtype) || is_dense(t))
             same(t, out);
         else
@@ -310,6 +315,11 @@ static void lay_out(const pl_graph *g, const pl_node *n, kind kind, const pl_ten
         break;
     case VIEW:
         if (!view(t, out)) contiguous(out);
+        break;
+    case COLUMNS:
+        if (out->dims < 2) break;
+        out->strides[out->dims - 2] = 1;
+        out->strides[out->dims - 1] = out->sizes[out->dims - 2];
         break;
     case CONTIGUOUS: break;
     }

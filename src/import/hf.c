@@ -25,6 +25,7 @@ static const pl_hf_family *const families[] = {
     pl_hf_mixtures,
     pl_hf_llama_more,
     pl_hf_gemma,
+    pl_hf_hybrids,
     pl_hf_gpt,
     pl_hf_bert,
     pl_hf_vision,

@@ -634,3 +634,49 @@ void pl_run_grouped(pl_eager *e, const pl_node *node, const pl_operator *op) {
         result->fn->backward = grouped_backward;
     if (result && tokens && weights) note_groups(e, PL_PASS_FORWARD, tokens, weights);
 }
+
+/* ---- triangular systems ---- */
+
+/* Like x, each matrix in the order of its columns. */
+static pl_value *in_columns(pl_eager *e, const pl_value *x, pl_dtype dtype) {
+    int64_t strides[PL_MAX_DIMS], step = 1;
+    for (int k = x->dims; k-- > 0;) {
+        int i = k == x->dims - 1 ? k - 1 : k == x->dims - 2 ? k + 1 : k;
+        strides[i] = step;
+        step = pl_times(step, x->sizes[i] > 1 ? x->sizes[i] : 1);
+    }
+    return pl_new(e, dtype, x->dims, x->sizes, strides);
+}
+
+/* linalg_solve_triangular_backward: gB = solve(A^H, grad), gA = tril(-(gB X^H)). */
+static void solve_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **out) {
+    const pl_edge *a = &fn->edges[0];
+    pl_value *gb = in_columns(e, grads[0], (pl_dtype)grads[0]->dtype);
+    pl_blas(e);
+    if (a->wanted) {
+        pl_value *product = pl_new(e, (pl_dtype)gb->dtype, a->dims, a->sizes, NULL);
+        pl_value *minus = pl_new(e, (pl_dtype)gb->dtype, a->dims, a->sizes, NULL);
+        pl_drop(e, product);
+        out[0] = pl_new(e, (pl_dtype)gb->dtype, a->dims, a->sizes, NULL);
+        pl_drop(e, minus);
+    }
+    if (fn->edges[1].wanted)
+        out[1] = gb;
+    else
+        pl_drop(e, gb);
+}
+
+void pl_run_solve_triangular(pl_eager *e, const pl_node *node, const pl_operator *op) {
+    (void)op;
+    pl_value *a = pl_arg_at(e, node, 0), *y = pl_arg_at(e, node, 1);
+    if (!a || !y || a->dims < 2 || y->dims < 2) return;
+    pl_value *x = in_columns(e, y, (pl_dtype)y->dtype), *inputs[2] = {a, y};
+    pl_blas(e);
+    pl_fn *fn = pl_fn_new(e, "LinalgSolveTriangularBackward0", solve_backward, 2, inputs, 1);
+    if (fn) {
+        pl_save(e, fn, a);
+        if (fn->edges[0].wanted) pl_save(e, fn, x);
+        pl_fn_output(fn, x, 0);
+    }
+    pl_set_output(e, node, 0, x);
+}

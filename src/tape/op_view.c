@@ -473,6 +473,8 @@ static pl_dtype type_of_other(const pl_eager *e, const pl_node *node, const pl_v
     return (pl_dtype)other->dtype;
 }
 
+enum { CONTIGUOUS_FORMAT = 1 }; /* torch/_export/serde/schema.py: MemoryFormat */
+
 /* to, type_as, float, half, _to_copy. */
 void pl_run_to(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
@@ -491,5 +493,9 @@ void pl_run_to(pl_eager *e, const pl_node *node, const pl_operator *op) {
         node->output_count > 0 && node->outputs[0] >= 0 &&
         e->graph->tensors[node->args[0].tensor].dtype == e->graph->tensors[node->outputs[0]].dtype;
     if (was_none) remember_uncast(e, node, in);
-    pl_set_output(e, node, 0, pl_to(e, in, dtype));
+    const pl_arg *format = pl_node_arg(node, "memory_format");
+    bool plain = format && (format->kind == PL_ARG_STRING
+                                ? strcmp(format->s, "contiguous") == 0
+                                : format->kind == PL_ARG_OTHER && format->i == CONTIGUOUS_FORMAT);
+    pl_set_output(e, node, 0, plain ? pl_to_contiguous(e, in, dtype) : pl_to(e, in, dtype));
 }

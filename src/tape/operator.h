@@ -110,6 +110,8 @@ pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype);
 void pl_uncast(pl_eager *e, int32_t i);
 /* value.to(dtype) with autograd: returns a reference. */
 pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype);
+/* The same, where it copies, without gaps and in order. */
+pl_value *pl_to_contiguous(pl_eager *e, pl_value *value, pl_dtype dtype);
 pl_value *pl_clone(pl_eager *e, pl_value *value);
 pl_value *pl_contiguous(pl_eager *e, pl_value *value);
 /* Views with autograd; each returns a reference. */
@@ -152,7 +154,7 @@ extern pl_run pl_run_view, pl_run_permute, pl_run_expand, pl_run_slice, pl_run_s
     pl_run_unbind, pl_run_to, pl_run_contiguous, pl_run_alias, pl_run_detach, pl_run_clone,
     pl_run_strided, pl_run_part_of_complex;
 extern pl_run pl_run_linear, pl_run_matmul, pl_run_mm, pl_run_bmm, pl_run_addmm, pl_run_baddbmm,
-    pl_run_einsum, pl_run_grouped;
+    pl_run_einsum, pl_run_grouped, pl_run_solve_triangular;
 extern pl_run pl_run_convolution;
 extern pl_run pl_run_batch_norm, pl_run_layer_norm, pl_run_group_norm, pl_run_rms_norm,
     pl_run_instance_norm;

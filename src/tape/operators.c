@@ -334,6 +334,7 @@ static const pl_operator operators[] = {
     {.name = "linalg_slogdet", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_solve", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_solve_ex", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
+    {.name = "linalg_solve_triangular", .run = pl_run_solve_triangular, .source = "BatchLinearAlgebra.cpp, FunctionsManual.cpp: linalg_solve_triangular_backward"},
     {.name = "linalg_svd", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_svdvals", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},
     {.name = "linalg_vecdot", .autocast = PL_CAST_LOWER, .forward = "o", .backward = "b:N|a:N", .work = PL_WORK_REDUCE, .source = "derivatives.yaml"},

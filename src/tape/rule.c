@@ -143,15 +143,24 @@ static void cast_backward(pl_eager *e, pl_fn *fn, pl_value **grads, pl_value **o
     out[0] = pl_cast_raw(e, pl_hold(grads[0]), fn->edges[0].dtype);
 }
 
-pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
-    if (value->dtype == dtype) return pl_hold(value);
-    pl_value *cast = pl_new_like(e, value, dtype);
+/* cast: the copy, not yet anyone's. */
+static pl_value *cast_to(pl_eager *e, pl_value *value, pl_value *cast, pl_dtype dtype) {
     pl_work_copy(e, pl_work_pass(e), value, cast);
     pl_fn *fn = pl_dtype_is_float(dtype)
                     ? pl_fn_new(e, "ToCopyBackward0", cast_backward, 1, &value, 1)
                     : NULL;
     pl_fn_output(fn, cast, 0);
     return cast;
+}
+
+pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
+    if (value->dtype == dtype) return pl_hold(value);
+    return cast_to(e, value, pl_new_like(e, value, dtype), dtype);
+}
+
+pl_value *pl_to_contiguous(pl_eager *e, pl_value *value, pl_dtype dtype) {
+    if (value->dtype == dtype) return pl_hold(value);
+    return cast_to(e, value, pl_new(e, dtype, value->dims, value->sizes, NULL), dtype);
 }
 
 /* autocast_mode.cpp: copies of fp32 parameters that want gradients are made once and kept until the

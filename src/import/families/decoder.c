@@ -365,6 +365,21 @@ static void norm_qk(pl_decoding *d, int32_t *q, int32_t *k) {
     *k = pl_decoder_norm(d, names[1] ? names[1] : "k_norm", *k);
 }
 
+/* Queries [B,S,heads,D], and d->gate as wide as all heads. */
+static int32_t gated_query(pl_decoding *d, int32_t x) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    int32_t parts[2];
+    pl_line(b, "query_states, gate = torch.chunk(self.q_proj(hidden_states).view(), 2, dim=-1)");
+    int32_t both = pl_hf_linear(m, "q_proj", x, 2 * d->heads * d->head_dim, d->qkv_bias);
+    both = pl_aten_view(b, both, PL_SIZES(m->batch, m->seq, -1, 2 * d->head_dim));
+    pl_aten_chunk(b, both, 2, -1, parts);
+    pl_line(b, "gate = gate.reshape(*input_shape, -1)");
+    d->gate = pl_aten_reshape(b, parts[1], PL_SIZES(m->batch, m->seq, -1));
+    pl_line(b, "2: query_states = self.q_norm(query_states.view(hidden_shape)).transpose(1, 2)");
+    return parts[0];
+}
+
 /* Lines are numbered where a name is assigned more than once. */
 static void project(pl_decoding *d, int32_t x, int32_t *q, int32_t *k, int32_t *v) {
     pl_builder *b = d->m->b;
@@ -382,7 +397,10 @@ static void project(pl_decoding *d, int32_t x, int32_t *q, int32_t *k, int32_t *
         return;
     }
     pl_line(b, "1: query_states = self.q_proj(hidden_states)");
-    *q = pl_hf_linear(m, "q_proj", x, wide, d->qkv_bias);
+    if (d->plan->query_gate)
+        *q = gated_query(d, x);
+    else
+        *q = pl_hf_linear(m, "q_proj", x, wide, d->qkv_bias);
     if (qk == PL_QK_WHOLE) *q = pl_decoder_norm(d, "q_norm", *q);
     if (qk != PL_QK_WHOLE) *q = heads_of(d, *q);
     if (qk == PL_QK_VIEW) *q = pl_decoder_norm(d, "q_norm", *q);
@@ -444,6 +462,10 @@ static int32_t attention(pl_decoding *d, int64_t layer, int32_t x) {
     for (int i = 0; i < 2; i++) d->mask[i] = masks[i];
     pl_line(b, "2: attn_output = attn_output.reshape(*input_shape, -1).contiguous()");
     y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, -1));
+    if (d->plan->query_gate) {
+        pl_line(b, "3: attn_output = attn_output * torch.sigmoid(gate)");
+        y = pl_aten_mul(b, y, pl_aten_unary(b, "aten.sigmoid.default", d->gate));
+    }
     if (d->plan->inner_norms[0]) {
         pl_line(b, "3: attn_output = self.attn_sub_norm(attn_output)");
         y = pl_decoder_norm(d, d->plan->inner_norms[0], y);
@@ -537,19 +559,33 @@ static void name_norms(const pl_decoding *d, const char **names) {
                                         : usual[d->wiring][i];
 }
 
+/* Whether something else stands in attention's place. */
+static bool is_mixed(pl_decoding *d, int64_t index) {
+    pl_hf *m = d->m;
+    if (!d->plan->mix) return false;
+    if (index < pl_hf_list(m, "layer_types"))
+        return strcmp(pl_hf_list_string(m, "layer_types", index, ""), "linear_attention") == 0;
+    int64_t every = pl_hf_int(m, "full_attention_interval", 4);
+    return every < 1 || (index + 1) % every != 0;
+}
+
 int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
     const char *names[4];
     if (d->plan->layer) return d->plan->layer(d, index, x);
+    bool mixed = is_mixed(d, index);
+    pl_wiring wiring = d->wiring;
+    if (mixed && d->plan->mixed_pre) d->wiring = PL_WIRING_PRE;
     name_norms(d, names);
+    d->wiring = wiring;
     pl_module_enter(b, pl_build_text(b, "layers.%lld", (long long)index), d->layer_type);
-    pl_module_children(b, "self_attn mlp input_layernorm post_attention_layernorm "
+    pl_module_children(b, "linear_attn self_attn mlp input_layernorm post_attention_layernorm "
                           "pre_feedforward_layernorm post_feedforward_layernorm");
     pl_line(b, "");
     int32_t normed = names[0] ? pl_decoder_norm(d, names[0], x) : x;
     pl_line(b, "");
-    int32_t y = attention(d, index, normed);
+    int32_t y = mixed ? d->plan->mix(d, index, normed) : attention(d, index, normed);
     if (d->parallel) {
         int32_t z = feed_forward(d, index, normed);
         if (d->plan->one_dropout) z = pl_hf_dropout(m, "dropout", z, d->residual_dropout);

@@ -119,6 +119,11 @@ typedef struct pl_decoder {
     bool always_masked;    /* masks are made where the kernel needs none too */
     /* In place of the layer of this plan. */
     int32_t (*layer)(pl_decoding *d, int64_t index, int32_t x);
+    /* In place of the attention of layers that layer_types calls linear_attention, or that
+     * full_attention_interval leaves without; module mix_name (scan.h). */
+    int32_t (*mix)(pl_decoding *d, int64_t layer, int32_t x);
+    bool mixed_pre;  /* those layers' wiring is PL_WIRING_PRE: OLMo hybrid */
+    bool query_gate; /* q_proj gives a gate beside each query, whose sigmoid the heads are times */
     /* In place of the attention between heads; gives [B,S,heads,D]. */
     int32_t (*attend)(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v, bool sliding);
 } pl_decoder;
@@ -149,6 +154,7 @@ struct pl_decoding {
     int32_t ids;    /* [B,S]; PL_NONE: embeddings alone are known */
     int32_t embeds; /* [B,S,width]: its type is the masks' */
     int32_t input;  /* of the attention being built, [B,S,width] */
+    int32_t gate;   /* of query_gate, [B,S,heads D] */
     /* inside another model, which may make these for it */
     bool masked;          /* mask[] is made */
     int32_t position_ids; /* PL_NONE: 0, 1, .. */
