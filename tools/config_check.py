@@ -176,4 +176,5 @@ def main():
         print("# %s: %s" % (part, summary([row for row in rows if row[2] == part])), file=sys.stderr)
 
 
-main()
+if __name__ == "__main__":
+    main()
