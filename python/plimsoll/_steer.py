@@ -76,7 +76,7 @@ class Steer:
 
         same_heads = q.size(1) == k.size(1) == v.size(1)
         usable = dense(q) and dense(k) and dense(v) and q.size(2) > 0 and k.size(2) > 0 and (mask is None or dense(mask))
-        if not usable or not (same_heads or gqa):
+        if not usable or not q.size(0) == k.size(0) == v.size(0) or not (same_heads or gqa):
             return "math"
         half = q.dtype in HALF and (q.dtype == torch.float16 or cc >= 80)
         most = 256 if major >= 9 else 128
@@ -95,20 +95,14 @@ class Steer:
 
     def attention(self, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
                   scale: float | None = None, enable_gqa: bool = False) -> torch.Tensor:
-        if query.dim() not in (3, 4):
-            return aten._scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale,
-                                                           enable_gqa=enable_gqa)[0]
+        if not query.dim() == key.dim() == value.dim() == 4:  # check_tensor_shapes: kernels take no other
+            return aten._scaled_dot_product_attention_math(query, key, value, self._float_mask(attn_mask, query), dropout_p, is_causal, None,
+                                                           scale=scale, enable_gqa=enable_gqa)[0]
         return self._attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
     def _attention(self, q: Any, k: Any, v: Any, mask: Any, dropout: float, causal: bool, scale: float | None, gqa: bool) -> torch.Tensor:
-        if q.dim() == 3:
-            q4, k4, v4 = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)
-            m4 = mask.unsqueeze(1) if mask is not None and mask.dim() == 3 else mask
-            return self._attention(q4, k4, v4, m4, dropout, causal, scale, gqa).squeeze(1)
         backend = self._backend(q, k, v, mask, gqa, dropout)
-        if mask is not None and mask.dtype == torch.bool:
-            zero = torch.scalar_tensor(0.0, dtype=q.dtype, device=q.device)
-            mask = torch.where(mask, zero, torch.scalar_tensor(float("-inf"), dtype=q.dtype, device=q.device))
+        mask = self._float_mask(mask, q)
         if backend == "math":
             return aten._scaled_dot_product_attention_math(q, k, v, mask, dropout, causal, None, scale=scale, enable_gqa=gqa)[0]
         wants = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v) + (() if mask is None else (mask,)))
@@ -127,6 +121,14 @@ class Steer:
         if mask is not None:
             mask = self._aligned(mask, q, k)
         return aten._scaled_dot_product_efficient_attention(q, k, v, mask, wants, dropout, causal, scale=scale)[0]
+
+    @staticmethod
+    def _float_mask(mask: Any, q: torch.Tensor) -> Any:
+        """A bool mask as numbers that are added (attention.cpp, convert_boolean_attn_mask)."""
+        if mask is None or mask.dtype != torch.bool:
+            return mask
+        zero = torch.scalar_tensor(0.0, dtype=q.dtype, device=q.device)
+        return torch.where(mask, zero, torch.scalar_tensor(float("-inf"), dtype=q.dtype, device=q.device))
 
     @staticmethod
     def _aligned(mask: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:

@@ -199,6 +199,14 @@ static void in_order(const pl_tensor *const *operands, int count, pl_tensor *out
     }
 }
 
+void pl_dense_strides(int dims, const int64_t *sizes, const int64_t *strides, int64_t *dense) {
+    pl_tensor in = {.dims = (uint8_t)dims,
+                    .sizes = (int64_t *)sizes,
+                    .strides = (int64_t *)strides},
+              out = {.dims = in.dims, .sizes = in.sizes, .strides = dense};
+    in_order((const pl_tensor *const[]){&in}, 1, &out);
+}
+
 enum { MAX_OPERANDS = 4 };
 
 static void pointwise(const pl_graph *g, const pl_node *n, pl_tensor *out) {

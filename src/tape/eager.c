@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "graph/layout.h"
 
 /* ---- tape ---- */
 
@@ -187,7 +188,10 @@ pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes,
 }
 
 pl_value *pl_new_like(pl_eager *e, const pl_value *like, pl_dtype dtype) {
-    return pl_new(e, dtype, like->dims, like->sizes, pl_is_dense(like) ? like->strides : NULL);
+    int64_t dense[PL_MAX_DIMS];
+    if (pl_is_dense(like)) return pl_new(e, dtype, like->dims, like->sizes, like->strides);
+    pl_dense_strides(like->dims, like->sizes, like->strides, dense);
+    return pl_new(e, dtype, like->dims, like->sizes, dense);
 }
 
 pl_value *pl_new_flat(pl_eager *e, pl_dtype dtype, int64_t count) {

@@ -186,7 +186,7 @@ void pl_mark(pl_eager *e, pl_phase phase);
 /* strides NULL: contiguous. Allocates. */
 pl_value *pl_new(pl_eager *e, pl_dtype dtype, int dims, const int64_t *sizes,
                  const int64_t *strides);
-/* As `like`, of another type; strides kept when dense. */
+/* As `like`, of another type; strides kept when dense, else their order (TensorIterator, empty_like). */
 pl_value *pl_new_like(pl_eager *e, const pl_value *like, pl_dtype dtype);
 /* A tensor of one dimension, or 0-d for count < 0. */
 pl_value *pl_new_flat(pl_eager *e, pl_dtype dtype, int64_t count);
