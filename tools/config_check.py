@@ -86,6 +86,8 @@ def check(name, task, keep, unnamed=False):
     precision = PRECISIONS[digest // 3 % 3]
     batch, seq = 2, 256 if task in ("causal", "masked", "tokens") else None
     config = narrowed(CONFIG_MAPPING[name])
+    if seq:  # no more than it has positions
+        seq = min(seq, getattr(config.get_text_config(decoder=True), "max_position_embeddings", None) or seq)
     if getattr(config, "pad_token_id", None) is None or config.pad_token_id >= 8000:
         config.pad_token_id = 0
     kind, _ = _family._class_of(config, task)

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "import/families/decoder.h"
 #include "import/families/encoder.h"
 #include "import/families/seq2seq.h"
 
@@ -26,7 +27,12 @@ typedef struct style {
     bool words_normed; /* the decoder's words alone */
     bool last_norm;    /* behind the last layer */
     bool wraps;        /* decoders start with the labels' last token, which stands for a language */
-    bool no_logit_bias; /* no buffer is added to the logits */
+    bool no_logit_bias;                /* no buffer is added to the logits */
+    bool by_hand;                      /* attention is two batched products, of scaled queries */
+    bool eager;                        /* no other attention is supported */
+    bool own_head;                     /* of a decoder alone: not tied to its words */
+    const char *bias;                  /* the key of attention's biases; NULL: it has them */
+    const char *last_name, *head_name; /* of the last norm, of a decoder's head; NULL: the usual */
     places places;
     const char *head; /* the class with a head; NULL: ForConditionalGeneration */
 } style;
@@ -69,7 +75,26 @@ static const style bart = {.type = TYPE("bart", "Bart"), .key_bias = true, .embe
                                        .embed_norm = true,
                                        .words_normed = true,
                                        .places = LEARNT},
+                   mvp = {.type = TYPE("mvp", "Mvp"),
+                          .key_bias = true,
+                          .embed_norm = true,
+                          .by_hand = true},
+                   trocr = {.type = TYPE("trocr", "TrOCR"),
+                            .key_bias = true,
+                            .embed_norm = true,
+                            .by_hand = true,
+                            .head_name = "output_projection"},
+                   bigbird_pegasus = {.type = TYPE("bigbird_pegasus", "BigBirdPegasus"),
+                                      .key_bias = true,
+                                      .pre_norm = true,
+                                      .last_norm = true,
+                                      .eager = true,
+                                      .own_head = true,
+                                      .bias = "use_bias",
+                                      .last_name = "layernorm_embedding",
+                                      .places = LEARNT},
                    whisper = {.type = TYPE("whisper", "Whisper"),
+                              .head_name = "proj_out",
                               .pre_norm = true,
                               .scaled_queries = true};
 
@@ -83,7 +108,9 @@ typedef struct side {
     double drop, attn_drop, act_drop;
     const char *act;
     bool decoder;
-    int32_t memory; /* what the encoder gave, [batch, memory_length, width] */
+    bool bias;      /* of attention's projections */
+    int32_t mask;   /* of a decoder alone, where no kernel makes it; else PL_NONE */
+    int32_t memory; /* what the encoder gave, [batch, memory_length, width]; PL_NONE: none ran */
     int64_t memory_length;
 } side;
 
@@ -119,8 +146,10 @@ static int32_t attend(side *o, int32_t q, int32_t k, int32_t v, bool causal) {
     if (causal) {
         pl_line(b, "attn_weights = attn_weights + attention_mask");
         int64_t n = o->length;
-        int32_t mask = pl_aten_make(b, "aten.full.default", pl_built(b, w)->dtype,
-                                    PL_SIZES(1, 1, n, n), -INFINITY);
+        int32_t mask = o->mask;
+        if (mask == PL_NONE)
+            mask = pl_aten_make(b, "aten.full.default", pl_built(b, w)->dtype, PL_SIZES(1, 1, n, n),
+                                -INFINITY);
         w = pl_aten_add(b, w, mask);
     }
     pl_line(b, "attn_weights = nn.functional.softmax(attn_weights, dim=-1)");
@@ -133,28 +162,80 @@ static int32_t attend(side *o, int32_t q, int32_t k, int32_t v, bool causal) {
     return pl_aten_contiguous(b, pl_aten_transpose(b, w, 1, 2));
 }
 
+/* [batch, length, width] to [batch heads, length, head] */
+static int32_t split_flat(side *o, int32_t x) {
+    x = pl_aten_transpose(o->b, x, 1, 2);
+    return pl_aten_reshape(o->b, x, PL_SIZES(o->m->batch * o->heads, -1, o->width / o->heads));
+}
+
+static int32_t heads_of(side *o, int32_t x) {
+    return pl_aten_view(o->b, x, PL_SIZES(o->m->batch, -1, o->heads, o->width / o->heads));
+}
+
+/* Two batched products and a softmax, the mask added between. */
+static int32_t attention_by_hand(side *o, const char *name, int32_t x) {
+    pl_builder *b = o->b;
+    int64_t batch = o->m->batch, n = o->length;
+    pl_module_enter(b, name, type_of(o, "Attention"));
+    pl_module_children(b, "k_proj v_proj q_proj out_proj");
+    pl_line(b, "1: query_states = self.q_proj(hidden_states) * self.scaling");
+    int32_t q = pl_hf_linear(o->m, "q_proj", x, o->width, true);
+    q = pl_aten_scalar(b, "aten.mul.Tensor", q, 1 / sqrt((double)(o->width / o->heads)));
+    pl_line(b, "1: key_states = self.k_proj(current_states)");
+    int32_t k = pl_hf_linear(o->m, "k_proj", x, o->width, true);
+    pl_line(b, "1: value_states = self.v_proj(current_states)");
+    int32_t v = pl_hf_linear(o->m, "v_proj", x, o->width, true);
+    pl_line(b, "2: key_states = key_states.view().transpose(1, 2).reshape(*proj_shape)");
+    k = split_flat(o, heads_of(o, k));
+    pl_line(b, "2: value_states = value_states.view().transpose(1, 2).reshape(*proj_shape)");
+    v = split_flat(o, heads_of(o, v));
+    pl_line(b, "2: query_states = query_states.view().transpose(1, 2).reshape(*proj_shape)");
+    q = split_flat(o, heads_of(o, q));
+    pl_line(b, "1: attn_weights = torch.bmm(query_states, key_states.transpose(1, 2))");
+    int32_t w = pl_aten_bmm(b, q, pl_aten_transpose(b, k, 1, 2));
+    pl_line(b, "2: attn_weights = attn_weights.view() + attention_mask");
+    w = pl_aten_add(b, pl_aten_view(b, w, PL_SIZES(batch, o->heads, n, n)), o->mask);
+    pl_line(b, "3: attn_weights = attn_weights.view(bsz * self.num_heads, tgt_len, src_len)");
+    w = pl_aten_view(b, w, PL_SIZES(batch * o->heads, n, n));
+    pl_line(b, "4: attn_weights = nn.functional.softmax(attn_weights, dim=-1)");
+    w = pl_aten_softmax(b, w, -1, PL_DT_UNKNOWN);
+    pl_line(b, "attn_probs = nn.functional.dropout(attn_weights, p=self.dropout)");
+    w = pl_aten_dropout(b, w, o->attn_drop);
+    pl_line(b, "1: attn_output = torch.bmm(attn_probs, value_states)");
+    int32_t y = pl_aten_bmm(b, w, v);
+    pl_line(b, "2: attn_output = attn_output.view().transpose(1, 2).reshape()");
+    y = pl_aten_view(b, y, PL_SIZES(batch, o->heads, n, o->width / o->heads));
+    y = pl_aten_reshape(b, pl_aten_transpose(b, y, 1, 2), PL_SIZES(batch, n, o->width));
+    pl_line(b, "3: attn_output = self.out_proj(attn_output)");
+    y = pl_hf_linear(o->m, "out_proj", y, o->width, true);
+    pl_module_leave(b);
+    return y;
+}
+
 static int32_t attention(side *o, const char *name, int32_t x, bool cross) {
     pl_builder *b = o->b;
+    if (o->s->by_hand) return attention_by_hand(o, name, x);
     int32_t from = cross ? o->memory : x;
     int64_t length = cross ? o->memory_length : o->length;
     pl_module_enter(b, name, type_of(o, "Attention"));
     pl_module_children(b, "k_proj v_proj q_proj out_proj");
     pl_line(b, "query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)");
-    int32_t q = pl_hf_linear(o->m, "q_proj", x, o->width, true);
+    int32_t q = pl_hf_linear(o->m, "q_proj", x, o->width, o->bias);
     if (o->s->scaled_queries)
         q = pl_aten_scalar(b, "aten.mul.Tensor", q, 1 / sqrt((double)(o->width / o->heads)));
     q = split(o, q, o->length);
     int32_t k, v;
     if (o->s->scaled_queries) {
         pl_line(b, "key_states = self.k_proj(current_states).view(kv_shape).transpose(1, 2)");
-        k = split(o, pl_hf_linear(o->m, "k_proj", from, o->width, o->s->key_bias), length);
+        k = split(o, pl_hf_linear(o->m, "k_proj", from, o->width, o->s->key_bias && o->bias),
+                  length);
         pl_line(b, "value_states = self.v_proj(current_states).view(kv_shape).transpose(1, 2)");
-        v = split(o, pl_hf_linear(o->m, "v_proj", from, o->width, true), length);
+        v = split(o, pl_hf_linear(o->m, "v_proj", from, o->width, o->bias), length);
     } else {
         pl_line(b, "key_states = self.k_proj(current_states)");
-        k = pl_hf_linear(o->m, "k_proj", from, o->width, o->s->key_bias);
+        k = pl_hf_linear(o->m, "k_proj", from, o->width, o->s->key_bias && o->bias);
         pl_line(b, "value_states = self.v_proj(current_states)");
-        v = pl_hf_linear(o->m, "v_proj", from, o->width, true);
+        v = pl_hf_linear(o->m, "v_proj", from, o->width, o->bias);
         pl_line(b, "key_states = key_states.view(kv_shape).transpose(1, 2)");
         k = split(o, k, length);
         pl_line(b, "value_states = value_states.view(kv_shape).transpose(1, 2)");
@@ -165,7 +246,7 @@ static int32_t attention(side *o, const char *name, int32_t x, bool cross) {
     pl_line(b, "attn_output = attn_output.reshape(*input_shape, -1).contiguous()");
     x = pl_aten_reshape(b, x, PL_SIZES(o->m->batch, o->length, -1));
     pl_line(b, "attn_output = self.out_proj(attn_output)");
-    x = pl_hf_linear(o->m, "out_proj", x, o->width, true);
+    x = pl_hf_linear(o->m, "out_proj", x, o->width, o->bias);
     pl_module_leave(b);
     return x;
 }
@@ -194,7 +275,21 @@ static int32_t layer(side *o, int64_t index, int32_t x) {
     pl_module_children(b, "self_attn activation_fn self_attn_layer_norm encoder_attn "
                           "encoder_attn_layer_norm fc1 fc2 final_layer_norm");
     x = attention_block(o, "self_attn", "self_attn_layer_norm", x, false);
-    if (o->decoder) x = attention_block(o, "encoder_attn", "encoder_attn_layer_norm", x, true);
+    bool alone = o->decoder && o->memory == PL_NONE; /* its modules are there, not called */
+    if (alone) {
+        pl_build_uncalled(b, true);
+        o->memory = x;
+        o->memory_length = o->length;
+    }
+    int32_t crossed = x;
+    if (o->decoder)
+        crossed = attention_block(o, "encoder_attn", "encoder_attn_layer_norm", x, true);
+    if (alone) {
+        pl_build_uncalled(b, false);
+        o->memory = PL_NONE;
+    } else {
+        x = crossed;
+    }
     int32_t y = o->s->pre_norm ? norm(o, "final_layer_norm", x) : x;
     pl_line(b, "hidden_states = self.activation_fn(self.fc1(hidden_states))");
     y = pl_hf_linear(o->m, "fc1", y, o->inner, true);
@@ -214,7 +309,13 @@ static int32_t layers_of(side *o, int32_t x) {
 }
 
 static side read_side(pl_hf *m, const style *s, bool decoder) {
-    side o = {.m = m, .b = m->b, .s = s, .decoder = decoder, .memory = PL_NONE, .length = m->seq};
+    side o = {.m = m,
+              .b = m->b,
+              .s = s,
+              .decoder = decoder,
+              .memory = PL_NONE,
+              .mask = PL_NONE,
+              .length = m->seq};
     bool small = s->scaled_queries; /* Whisper's defaults are those of its smallest model */
     o.name = decoder ? "decoder" : "encoder";
     const char *heads = decoder ? "decoder_attention_heads" : "encoder_attention_heads",
@@ -227,6 +328,7 @@ static side read_side(pl_hf *m, const style *s, bool decoder) {
     o.attn_drop = pl_hf_float(m, "attention_dropout", 0);
     o.act_drop = pl_hf_float(m, "activation_dropout", 0);
     o.act = pl_hf_string(m, "activation_function", "gelu");
+    o.bias = !s->bias || pl_hf_bool(m, s->bias, false);
     if (o.width % o.heads != 0)
         pl_hf_refuse(m, heads, "d_model, %lld, is no multiple of it", (long long)o.width);
     if (o.layers > PL_HF_MAX_LAYERS)
@@ -296,6 +398,14 @@ static int32_t bart_embed(side *o, int32_t ids, int32_t table, int64_t pad, int6
     int32_t x = pl_aten_embedding(b, pl_build_tied(b, "weight", table), ids, pad);
     x = pl_aten_scalar(b, "aten.mul.Tensor", x, scale);
     pl_module_leave(b);
+    if (o->decoder && o->memory == PL_NONE && (o->s->by_hand || o->m->attn == PL_ATTN_EAGER)) {
+        const pl_decoder plain = {.package = "bart"};
+        pl_decoding d = {.m = o->m, .plan = &plain, .embeds = x};
+        pl_hf_attention attn = o->m->attn;
+        o->m->attn = PL_ATTN_EAGER;
+        o->mask = pl_decoder_mask(&d, false);
+        o->m->attn = attn;
+    }
     bool early = o->s->words_normed && o->decoder;
     pl_line(b, "inputs_embeds = self.layernorm_embedding(inputs_embeds)");
     if (early) x = pl_hf_layer_norm(o->m, "layernorm_embedding", x, 1e-5, true);
@@ -314,7 +424,7 @@ static int32_t bart_side(side *o, int32_t ids, int32_t table, int64_t pad, int64
     pl_module_enter(o->b, o->name, type_of(o, o->decoder ? "Decoder" : "Encoder"));
     pl_module_children(o->b, "embed_tokens embed_positions layers layernorm_embedding layer_norm");
     int32_t x = layers_of(o, bart_embed(o, ids, table, pad, positions, scale));
-    if (o->s->last_norm) x = norm(o, "layer_norm", x);
+    if (o->s->last_norm) x = norm(o, o->s->last_name ? o->s->last_name : "layer_norm", x);
     pl_module_leave(o->b);
     return x;
 }
@@ -367,9 +477,15 @@ static void bart_classify(side *o, int32_t x) {
     pl_hf_classification_loss(m, x);
 }
 
+static void build_alone(pl_hf *m, const style *s);
+
 static void build_bart(pl_hf *m) {
     pl_builder *b = m->b;
     const style *s = m->family->plan;
+    if (m->task == PL_TASK_CAUSAL) {
+        build_alone(m, s);
+        return;
+    }
     side encoder = read_side(m, s, false), decoder = read_side(m, s, true);
     int64_t vocab = pl_hf_size(m, "vocab_size", 50265),
             positions = pl_hf_size(m, "max_position_embeddings", BART_POSITIONS),
@@ -422,6 +538,37 @@ static void build_bart(pl_hf *m) {
     } else {
         pl_build_output(b, x);
     }
+}
+
+/* The decoder by itself: its words are no other's, and attention to an encoder is there and not
+ * called. */
+static void build_alone(pl_hf *m, const style *s) {
+    pl_builder *b = m->b;
+    if (s->eager) m->attn = PL_ATTN_EAGER;
+    side decoder = read_side(m, s, true);
+    int64_t vocab = pl_hf_size(m, "vocab_size", 50265),
+            positions = pl_hf_size(m, "max_position_embeddings", BART_POSITIONS),
+            pad = pl_hf_int(m, "pad_token_id", 1);
+    double scale = pl_hf_bool(m, "scale_embedding", false) ? sqrt((double)decoder.width) : 1.0;
+    const char *head = s->head_name ? s->head_name : "lm_head";
+    if (pl_build_failed(b)) return;
+    pl_module_enter(b, "", type_of(&decoder, "ForCausalLM"));
+    pl_module_children(b, pl_build_text(b, "model %s", head));
+    int32_t ids = pl_hf_input_ids(m), table;
+    pl_module_enter(b, "model", type_of(&decoder, "DecoderWrapper"));
+    pl_module_enter(b, "decoder", type_of(&decoder, "Decoder"));
+    pl_module_children(b, "embed_tokens embed_positions layers layernorm_embedding layer_norm");
+    pl_module_enter(b, "embed_tokens", type_of(&decoder, "ScaledWordEmbedding"));
+    table = pl_build_parameter(b, "weight", PL_SIZES(vocab, decoder.width));
+    pl_module_leave(b);
+    pl_module_leave(b);
+    int32_t x = bart_side(&decoder, ids, table, pad < vocab ? pad : -1, positions, scale);
+    pl_module_leave(b);
+    pl_line(b, "logits = self.lm_head(hidden_states)");
+    x = s->own_head ? pl_hf_linear(m, head, x, vocab, false)
+                    : pl_hf_tied_linear(m, head, x, table, vocab, false);
+    pl_hf_seq2seq_loss(m, x, pl_build_input(b, "labels", PL_DT_I64, PL_SIZES(m->batch, m->seq)));
+    pl_module_leave(b);
 }
 
 /* ---- Whisper ---- */
@@ -489,6 +636,21 @@ static int32_t whisper_decoder(side *o, int32_t ids, int64_t vocab, int64_t posi
     return x;
 }
 
+static void whisper_alone(side *o, int64_t vocab, int64_t positions, int64_t pad) {
+    pl_builder *b = o->b;
+    pl_module_enter(b, "", type_of(o, "ForCausalLM"));
+    pl_module_children(b, "model proj_out");
+    int32_t ids = pl_hf_input_ids(o->m), table;
+    pl_module_enter(b, "model", type_of(o, "DecoderWrapper"));
+    int32_t x = whisper_decoder(o, ids, vocab, positions, pad, &table);
+    pl_module_leave(b);
+    pl_line(b, "logits = self.proj_out(outputs[0])");
+    x = pl_hf_tied_linear(o->m, "proj_out", x, table, vocab, false);
+    int32_t labels = pl_build_input(b, "labels", PL_DT_I64, PL_SIZES(o->m->batch, o->m->seq));
+    pl_hf_seq2seq_loss(o->m, x, labels);
+    pl_module_leave(b);
+}
+
 static void build_whisper(pl_hf *m) {
     pl_builder *b = m->b;
     side encoder = read_side(m, &whisper, false), decoder = read_side(m, &whisper, true);
@@ -501,6 +663,10 @@ static void build_whisper(pl_hf *m) {
     if (m->seq > positions) {
         pl_build_fail(b, PL_USAGE, "seq", "%lld labels; max_target_positions is %lld",
                       (long long)m->seq, (long long)positions);
+        return;
+    }
+    if (m->task == PL_TASK_CAUSAL) {
+        whisper_alone(&decoder, vocab, positions, pad < vocab ? pad : -1);
         return;
     }
     pl_module_enter(b, "", type_of(&encoder, head ? "ForConditionalGeneration" : "Model"));
@@ -564,11 +730,18 @@ void pl_hf_seq2seq_loss(pl_hf *m, int32_t logits, int32_t labels) {
 
 #define BART(type, style, more, ...)                                                               \
     {                                                                                              \
-        .model_type = type, .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE | (more),          \
+        .model_type = type, .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE | CAUSAL | (more), \
         .usual = PL_TASK_SEQ2SEQ, .build = build_bart, .plan = &(style), .learnt_positions = true, \
         .usual_positions = BART_POSITIONS, .version = "5.22", __VA_ARGS__                          \
     }
 #define CLASSIFY 1u << PL_TASK_CLASSIFY
+#define CAUSAL   1u << PL_TASK_CAUSAL
+#define ALONE(type, style)                                                                         \
+    {                                                                                              \
+        .model_type = type, .tasks = CAUSAL, .usual = PL_TASK_CAUSAL, .build = build_bart,         \
+        .plan = &(style), .learnt_positions = true, .usual_positions = BART_POSITIONS,             \
+        .version = "5.17"                                                                          \
+    }
 
 const pl_hf_family pl_hf_bart[] = {
     BART("bart", bart, CLASSIFY, .warning = NULL),
@@ -580,8 +753,11 @@ const pl_hf_family pl_hf_bart[] = {
          .warning = "layers that training drops at random (layerdrop) are all counted"),
     BART("blenderbot", blenderbot, 0u, .warning = NULL),
     BART("blenderbot-small", blenderbot_small, 0u, .warning = NULL),
+    ALONE("mvp", mvp),
+    ALONE("trocr", trocr),
+    ALONE("bigbird_pegasus", bigbird_pegasus),
     {.model_type = "whisper",
-     .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE,
+     .tasks = 1u << PL_TASK_SEQ2SEQ | 1u << PL_TASK_BASE | CAUSAL,
      .usual = PL_TASK_SEQ2SEQ,
      .build = build_whisper,
      .positions = "max_target_positions",
