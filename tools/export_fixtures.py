@@ -74,6 +74,33 @@ class Branch(nn.Module):
         return torch.cond(y.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (y,)) + x
 
 
+class Routed(nn.Module):
+    """Sizes that depend on numbers: tokens sorted by expert and split by their counts; tokens of an expert by where; a mask of
+    which nothing is known; pieces of given lengths."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(16, 4, bias=False)
+        self.experts = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+        self.others = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+
+    def forward(self, x, lengths):
+        tokens = x.reshape(-1, 16)
+        weights, chosen = self.gate(tokens).softmax(-1).topk(2, dim=-1)
+        counts = torch.zeros(tokens.shape[0], 4, device=x.device).scatter(1, chosen, 1).long().sum(0).tolist()
+        order = chosen.flatten().sort(0)[1]
+        pieces = tokens[order.div(2, rounding_mode="trunc")].split(counts)
+        sorted_out = torch.cat([expert(piece) for expert, piece in zip(self.experts, pieces)])
+        out = torch.zeros_like(tokens)
+        mask = nn.functional.one_hot(chosen, num_classes=4).permute(2, 1, 0)
+        for e, expert in enumerate(self.others):
+            place, token = torch.where(mask[e])
+            out.index_add_(0, token, expert(tokens[token]) * weights[token, place, None])
+        kept = tokens[tokens[:, 0] > 0]
+        parts = [part.exp() for part in tokens.split(lengths.tolist())]
+        return sorted_out.sum() + out.sum() + kept.square().sum() + torch.cat(parts).sum()
+
+
 def ids(batch, seq, vocabulary=64):
     return torch.zeros(batch, seq, dtype=torch.int64)
 
@@ -172,6 +199,7 @@ def tests():
     pack(export(Mlp, lambda: (torch.zeros(4, 16),), None), file("mlp-static"), deflate=False)
     pack(export(Mixed, lambda: (ids(6, 18),), mixed_shapes()), file("mixed"))
     pack(export(Branch, lambda: (torch.zeros(4, 8),), ({0: BATCH()},)), file("cond"))
+    pack(export(Routed, lambda: (torch.zeros(4, 8, 16), torch.zeros(3, dtype=torch.long)), ({0: BATCH()}, None)), file("routed"))
     pack(export(Mixed, lambda: (ids(6, 18),), None).run_decompositions({}), file("mixed-decomposed"))
     pack(export(lambda: vision("resnet18"), lambda: (torch.zeros(4, 3, 224, 224),), ({0: BATCH()},)), file("resnet18"))
     vit = lambda: __import__("torchvision").models.VisionTransformer(32, 8, 2, 2, 32, 64, num_classes=10)

@@ -9,6 +9,7 @@
 #include "estimate/estimator.h"
 #include "estimate/job.h"
 #include "estimate/weights.h"
+#include "graph/data_sizes.h"
 #include "graph/finetune.h"
 
 /* ---- names ---- */
@@ -133,6 +134,52 @@ static void allow_for_later_steps(pl_report *report, const pl_trace *trace) {
         report->high_bytes > PL_MAX_BYTES - beyond ? PL_MAX_BYTES : report->high_bytes + beyond;
 }
 
+/* Sizes that depend on data were assumed: the interval reaches to what they come to at their worst. */
+static pl_status allow_for_data(pl_report *report, const pl_subject *assumed,
+                                const pl_estimator *estimator, const pl_weights *weights,
+                                int64_t batch, int64_t seq, pl_error *err) {
+    enum { SHARED = 1 << PL_DATA_PART | 1 << PL_DATA_COUNT };
+    if (!assumed->graph || !(assumed->graph->data & SHARED)) return PL_OK;
+    pl_job job = *assumed->job; /* for its figures alone */
+    job.snapshot = NULL;
+    job.want_timeline = job.want_alive = false;
+    pl_graph *g = NULL;
+    pl_error too_large;
+    pl_status status = pl_model_worst(assumed->model, &job, assumed->budget, &g, &too_large);
+    if (status == PL_USAGE) { /* its tensors are larger than any machine */
+        report->high_bytes = PL_MAX_BYTES;
+        pl_report_warn(report, "with the sizes that depend on data at their largest, tensors would "
+                               "be larger than can be counted");
+        return PL_OK;
+    }
+    if (status != PL_OK) {
+        if (err) *err = too_large;
+        return status;
+    }
+    const pl_limits *limits = job.limits ? job.limits : &assumed->model->limits;
+    pl_report *worst = pl_report_new(limits, assumed->budget->bytes);
+    pl_subject subject = *assumed;
+    subject.job = &job;
+    subject.graph = g;
+    if (!worst) status = pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    if (status == PL_OK && estimator->prepare)
+        status = estimator->prepare(&subject, weights, batch, seq, pl_report_arena(worst), err);
+    if (status == PL_OK) status = estimator->estimate(worst, &subject, weights, err);
+    if (status == PL_OK && pl_report_incomplete(worst))
+        status = pl_budget_fail(err, pl_report_budget(worst), NULL);
+    if (status == PL_OK && report->high_bytes != PL_UNKNOWN) {
+        pl_report_warn(report,
+                       "the interval's upper end holds sizes that depend on the data at their "
+                       "worst: all of a total in as few parts as can be, all that may be counted");
+        int64_t high = worst->high_bytes, low = worst->low_bytes;
+        report->high_bytes = high > report->high_bytes ? high : report->high_bytes;
+        report->low_bytes = low < report->low_bytes ? low : report->low_bytes;
+    }
+    pl_report_close(&worst);
+    pl_graph_close(&g);
+    return status;
+}
+
 /* The estimator's answer to a checked job, into a new report. */
 static pl_status answer(pl_report *report, const pl_model *model, const pl_job *job,
                         const pl_estimator *estimator, const pl_gpu *gpu, const pl_weights *weights,
@@ -148,6 +195,11 @@ static pl_status answer(pl_report *report, const pl_model *model, const pl_job *
         status = estimator->prepare(&subject, weights, batch, seq, pl_report_arena(report), err);
     if (status == PL_OK) status = estimator->estimate(report, &subject, weights, err);
     if (status == PL_OK) warn_of_experts(report, g, job);
+    if (status == PL_OK && g && model->graph && !model->trace && !model->recipe)
+        for (int32_t i = model->graph->note_count; i < g->note_count; i++)
+            pl_report_warn(report, g->notes[i]);
+    if (status == PL_OK)
+        status = allow_for_data(report, &subject, estimator, weights, batch, seq, err);
     report->trainable = job->train ? trainable(g) : model->info.trainable;
     if (owned) pl_graph_close(&g);
     report->batch = batch;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/sized.h"
+#include "graph/data_sizes.h"
 #include "graph/finetune.h"
 #include "import/graph_json.h"
 #include "import/import.h"
@@ -34,21 +35,6 @@ static const pl_symbol *symbol_of_role(const pl_graph *g, const char *role) {
 
 static int64_t hint_of(const pl_symbol *symbol) {
     return symbol->hint != PL_UNKNOWN ? symbol->hint : symbol->least;
-}
-
-/* A length for what depends on data: as long as the largest mask or input dimension could make it.
- */
-static int64_t open_length(const pl_graph *g, const pl_symbol *symbol) {
-    int64_t most = symbol->least > 1 ? symbol->least : 1;
-    for (int32_t i = 0; i < g->tensor_count; i++) {
-        const pl_tensor *t = &g->tensors[i];
-        if (t->dtype == PL_DT_BOOL && t->dims > 0 && pl_tensor_elements(t) > most &&
-            pl_tensor_elements(t) < (int64_t)1 << 40)
-            most = pl_tensor_elements(t);
-        for (int k = 0; t->role == PL_ROLE_INPUT && k < t->dims; k++)
-            if (t->sizes[k] > most) most = t->sizes[k];
-    }
-    return most < symbol->most ? most : symbol->most;
 }
 
 /* Batch and sequence of the graph as it was exported. */
@@ -356,9 +342,43 @@ static pl_status size_summary(const pl_model *model, const pl_job *job, int64_t 
     return PL_OK;
 }
 
-static pl_status find_graph(const pl_model *model, const pl_job *job, pl_budget *budget,
-                            pl_graph **out, bool *owned, int64_t *batch, int64_t *seq,
-                            pl_error *err) {
+/* Into a bound graph: what was assumed of sizes that depend on data. */
+static bool tell_sizes(pl_graph *bound, const pl_graph *g, const int64_t *values,
+                       const pl_data_size *sizes) {
+    const char *texts[PL_DATA_KINDS];
+    int count = pl_data_sizes_told(g, values, sizes, bound->arena, texts);
+    if (count <= 0) return count == 0;
+    size_t notes = (size_t)(g->note_count + count);
+    const char **all = pl_arena_array(bound->arena, notes, sizeof *all);
+    if (!all) return false;
+    if (g->note_count) memcpy(all, g->notes, (size_t)g->note_count * sizeof *all);
+    memcpy(all + g->note_count, texts, (size_t)count * sizeof *all);
+    bound->notes = all;
+    bound->note_count = (int32_t)notes;
+    for (int32_t i = 0; i < g->symbol_count; i++)
+        if (sizes[i].kind != PL_DATA_GIVEN) bound->data |= (uint8_t)(1u << sizes[i].kind);
+    return true;
+}
+
+static pl_status bind_symbols(const pl_graph *g, int64_t *values, pl_data_case which,
+                              pl_budget *budget, pl_graph **out, pl_error *err) {
+    pl_arena *scratch = pl_arena_new(budget);
+    pl_data_size *sizes =
+        scratch ? pl_arena_array(scratch, (size_t)g->symbol_count, sizeof *sizes) : NULL;
+    pl_status status = sizes && pl_data_sizes(g, which, values, sizes, scratch)
+                           ? pl_graph_bind(out, g, values, budget, err)
+                           : pl_budget_fail(err, budget, g->name);
+    if (status == PL_OK && !tell_sizes(*out, g, values, sizes)) {
+        pl_graph_close(out);
+        status = pl_budget_fail(err, budget, g->name);
+    }
+    pl_arena_free(&scratch);
+    return status;
+}
+
+static pl_status find_graph(const pl_model *model, const pl_job *job, pl_data_case which,
+                            pl_budget *budget, pl_graph **out, bool *owned, int64_t *batch,
+                            int64_t *seq, pl_error *err) {
     const pl_graph *g = model->graph;
     *out = model->graph;
     *owned = false;
@@ -377,14 +397,13 @@ static pl_status find_graph(const pl_model *model, const pl_job *job, pl_budget 
     if (!values) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     for (int32_t i = 0; i < g->symbol_count; i++) {
         const pl_symbol *symbol = &g->symbols[i];
-        values[i] = symbol == b && job->batch != PL_UNKNOWN              ? job->batch
-                    : symbol == s && job->seq != PL_UNKNOWN              ? job->seq
-                    : symbol->hint == PL_UNKNOWN && symbol->role[0] == 0 ? open_length(g, symbol)
-                                                                         : hint_of(symbol);
+        values[i] = symbol == b && job->batch != PL_UNKNOWN ? job->batch
+                    : symbol == s && job->seq != PL_UNKNOWN ? job->seq
+                                                            : hint_of(symbol);
         if (symbol == b) *batch = values[i];
         if (symbol == s) *seq = values[i];
     }
-    pl_status status = pl_graph_bind(out, g, values, budget, err);
+    pl_status status = bind_symbols(g, values, which, budget, out, err);
     *owned = status == PL_OK;
     free(values);
     return status;
@@ -405,15 +424,28 @@ static pl_status finetune(const pl_job *job, pl_budget *budget, pl_graph **graph
     return status;
 }
 
-pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_budget *budget,
-                         pl_graph **out, bool *owned, int64_t *batch, int64_t *seq, pl_error *err) {
-    pl_status status = find_graph(model, job, budget, out, owned, batch, seq, err);
+static pl_status graph_for(const pl_model *model, const pl_job *job, pl_data_case which,
+                           pl_budget *budget, pl_graph **out, bool *owned, int64_t *batch,
+                           int64_t *seq, pl_error *err) {
+    pl_status status = find_graph(model, job, which, budget, out, owned, batch, seq, err);
     if (status == PL_OK && job->train && (model->trace || model->summary))
         return pl_fail(err, PL_USAGE, "train", -1,
                        "this file has no graph that could be changed: what trains is as it says");
     if (model->trace || model->summary) return status;
     bool changed = job->train || (job->checkpoint && status == PL_OK && pl_finetune_hooks(*out));
     return status == PL_OK && changed ? finetune(job, budget, out, owned, err) : status;
+}
+
+pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_budget *budget,
+                         pl_graph **out, bool *owned, int64_t *batch, int64_t *seq, pl_error *err) {
+    return graph_for(model, job, PL_DATA_EXPECTED, budget, out, owned, batch, seq, err);
+}
+
+pl_status pl_model_worst(const pl_model *model, const pl_job *job, pl_budget *budget,
+                         pl_graph **out, pl_error *err) {
+    bool owned;
+    int64_t batch, seq;
+    return graph_for(model, job, PL_DATA_WORST, budget, out, &owned, &batch, &seq, err);
 }
 
 pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, const pl_job *job,

@@ -28,5 +28,9 @@ struct pl_model {
  */
 pl_status pl_model_graph(const pl_model *model, const pl_job *job, pl_budget *budget,
                          pl_graph **out, bool *owned, int64_t *batch, int64_t *seq, pl_error *err);
+/* The same where sizes depend on data (graph->data), with those as large as they may be: a graph of
+ * its own, to be closed. */
+pl_status pl_model_worst(const pl_model *model, const pl_job *job, pl_budget *budget,
+                         pl_graph **out, pl_error *err);
 
 #endif

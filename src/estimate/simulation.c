@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/data_sizes.h"
 #include "tape/replay.h"
 #include "tape/tape.h"
 
@@ -122,11 +123,9 @@ static int64_t share(int64_t bytes, double part) {
     return (int64_t)((double)bytes * part);
 }
 
-/* Whether the graph has symbols without a value at export: sizes that depend on data. */
-static bool open_sizes(const pl_graph *g) {
-    for (int32_t i = 0; i < g->symbol_count; i++)
-        if (g->symbols[i].hint == PL_UNKNOWN && g->symbols[i].role[0] == 0) return true;
-    return false;
+/* Whether sizes of this kind were assumed. */
+static bool assumed(const pl_graph *g, pl_data_kind kind) {
+    return g && (g->data >> kind & 1);
 }
 
 bool pl_subject_parallel(const pl_subject *subject) {
@@ -152,22 +151,22 @@ static double unseen_share(const pl_model *model) {
 
 pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape) {
     const pl_trace *trace = subject->model->trace;
-    return (pl_evidence){.convolutions = tape->used_convolutions,
-                         .recurrent = tape->used_rnn,
-                         .benchmark =
-                             trace ? trace->cudnn_benchmark : subject->job->cudnn_benchmark,
-                         .parallel = pl_subject_parallel(subject),
-                         .calibrated = subject->gpu->calibrated,
-                         .hidden = tape->hidden_branches || open_sizes(subject->model->graph) ||
-                                   (trace && trace->unfinished),
-                         .guessed = (subject->model->recipe && subject->model->recipe->guessed) ||
-                                    subject->model->graph->guessed,
-                         .resembles = subject->model->recipe && subject->model->recipe->resembles,
-                         .unseen = unseen_share(subject->model),
-                         .bounded = trace && trace->bounded,
-                         .compiled = trace && trace->compiled,
-                         .quantized = tape->used_quantized || eight_bits(subject->job),
-                         .unknown = (int)tape->unknown_count};
+    return (pl_evidence){
+        .convolutions = tape->used_convolutions,
+        .recurrent = tape->used_rnn,
+        .benchmark = trace ? trace->cudnn_benchmark : subject->job->cudnn_benchmark,
+        .parallel = pl_subject_parallel(subject),
+        .calibrated = subject->gpu->calibrated,
+        .hidden = tape->hidden_branches || assumed(subject->graph, PL_DATA_OPEN) ||
+                  (trace && trace->unfinished),
+        .guessed = (subject->model->recipe && subject->model->recipe->guessed) ||
+                   subject->model->graph->guessed,
+        .resembles = subject->model->recipe && subject->model->recipe->resembles,
+        .unseen = unseen_share(subject->model),
+        .bounded = (trace && trace->bounded) || assumed(subject->graph, PL_DATA_LARGEST),
+        .compiled = trace && trace->compiled,
+        .quantized = tape->used_quantized || eight_bits(subject->job),
+        .unknown = (int)tape->unknown_count};
 }
 
 bool pl_simulated_report(pl_report *report, pl_walk *walk, const pl_subject *subject,
@@ -215,11 +214,6 @@ bool pl_simulated_report(pl_report *report, pl_walk *walk, const pl_subject *sub
         pl_report_warn(
             report,
             "what runs inside torch.cond, map or scan is not seen: the peak may be far higher");
-    if (open_sizes(subject->model->graph))
-        pl_report_warn(
-            report,
-            "a size depends on the data (a mask, nonzero): it is taken as large as the largest "
-            "mask or input dimension");
     if (gpu->cc_major < 8 && (job->precision == PL_BF16 || job->precision == PL_AMP_BF16))
         pl_report_warn(report, "this card has no bfloat16 units: PyTorch emulates it");
     if (tape->incomplete)

@@ -142,8 +142,9 @@ typedef struct pl_node {
     int32_t module; /* index, or -1 */
     bool no_grad;   /* ran under torch.no_grad */
     bool output_is_list;
-    uint8_t autocast;   /* a pl_autocast */
-    const char *source; /* innermost line of the stack trace, or "": for people */
+    uint8_t autocast;      /* a pl_autocast */
+    const char *source;    /* innermost line of the stack trace, or "": for people */
+    const pl_expr *number; /* what comes out is a whole number (aten.item): that; else NULL */
 } pl_node;
 
 typedef struct pl_graph {
@@ -171,6 +172,7 @@ typedef struct pl_graph {
     const char **notes;
     int32_t note_count;
     bool guessed;
+    uint8_t data; /* bound: pl_data_kinds of the sizes that were assumed, a bit each */
 } pl_graph;
 
 /* The argument called name, or NULL. An argument the file left out (a default) is NULL too. */

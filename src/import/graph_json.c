@@ -28,6 +28,7 @@ typedef struct reader {
     pl_names names; /* of symbols: their numbers */
     list hints;     /* int64_t: of symbols */
     bool open;      /* one of them has none */
+    bool guessed;   /* one that is a batch or a sequence */
     char message[200];
     bool no_memory;
     int64_t version;
@@ -122,6 +123,29 @@ static bool gives(const reader *r, const pl_expr *expr, int64_t value) {
     return r->open || !pl_expr_value(expr, r->hints.items, &found, &failure) || found == value;
 }
 
+/* The expression of a text; neighbours share it.
+ * NULL and failure: it is none. */
+static const pl_expr *expr_of(reader *r, const char *text, const char *at) {
+    const pl_expr **known = r->exprs.items;
+    for (size_t i = r->exprs.count;
+         i-- > 0 && r->exprs.count - i < 16;) /* neighbours repeat them */
+        if (strcmp(pl_expr_text(known[i]), text) == 0) return known[i];
+    const char *failure = NULL;
+    size_t position = 0;
+    pl_expr *expr = pl_expr_parse(r->arena, text, strlen(text), (int32_t)r->exprs.count,
+                                  symbol_number, r, &failure, &position);
+    if (!expr) {
+        if (failure)
+            pl_json_fail_at(&r->json, at, failure);
+        else
+            no_memory(r);
+        return NULL;
+    }
+    const pl_expr **place = add(r, &r->exprs, sizeof *place);
+    if (!place) return NULL;
+    return *place = expr;
+}
+
 /* 12, or [12, "4*s0"]. *expr NULL: a number. */
 static bool read_size(reader *r, int64_t *value, const pl_expr **expr) {
     *expr = NULL;
@@ -131,22 +155,10 @@ static bool read_size(reader *r, int64_t *value, const pl_expr **expr) {
         !pl_json_item(&r->json) || !read_string(r, &text))
         return r->json.failure ? false : fail(r, "a size and its expression");
     if (pl_json_item(&r->json)) return fail(r, "the end of a size with its expression");
-    const pl_expr **known = r->exprs.items;
-    for (size_t i = r->exprs.count;
-         i-- > 0 && r->exprs.count - i < 16;) /* neighbours repeat them */
-        if (strcmp(pl_expr_text(known[i]), text) == 0) *expr = known[i];
-    static const char mismatch[] = "the size that its expression gives with the symbols' hints";
-    if (*expr) return gives(r, *expr, *value) || pl_json_fail_at(&r->json, at, mismatch);
-    const char *failure = NULL;
-    size_t position = 0;
-    pl_expr *made = pl_expr_parse(r->arena, text, strlen(text), (int32_t)r->exprs.count,
-                                  symbol_number, r, &failure, &position);
-    if (!made) return failure ? pl_json_fail_at(&r->json, at, failure) : no_memory(r);
-    const pl_expr **place = add(r, &r->exprs, sizeof *place);
-    if (!place) return false;
-    *place = *expr = made;
-    if (r->json.failure) return false;
-    return gives(r, made, *value) || pl_json_fail_at(&r->json, at, mismatch);
+    if (!(*expr = expr_of(r, text, at)) || r->json.failure) return false;
+    return gives(r, *expr, *value) ||
+           pl_json_fail_at(&r->json, at,
+                           "the size that its expression gives with the symbols' hints");
 }
 
 /* A list of sizes; *exprs stays NULL where none has an expression. */
@@ -203,6 +215,7 @@ static bool read_symbol(reader *r) {
     *place = s;
     *hint = s.hint;
     r->open |= s.hint < 0;
+    r->guessed |= s.hint < 0 && s.role[0];
     return true;
 }
 
@@ -397,6 +410,9 @@ static bool read_node(reader *r) {
             if (region >= 0) n.autocast = (uint8_t)region;
         } else if (PL_JSON_IS(&key, "source")) {
             read_string(r, &n.source);
+        } else if (PL_JSON_IS(&key, "number")) {
+            const char *at = r->json.at, *text = NULL;
+            if (read_string(r, &text)) n.number = expr_of(r, text, at);
         } else {
             pl_json_skip(&r->json);
         }
@@ -471,10 +487,11 @@ static bool read_all(reader *r) {
     return pl_json_end(&r->json);
 }
 
-/* A size that the file leaves open is guessed, as the reader of .pt2 does: reported, with a wider
- * interval. A graph that is read anew already says so. */
+/* A batch that the file leaves open is guessed, as the reader of .pt2 does: reported, with a wider
+ * interval. A graph that is read anew already says so. Of what depends on data each estimate says
+ * what it assumed. */
 static bool note_open(reader *r) {
-    if (!r->open || r->graph->guessed) return true;
+    if (!r->guessed || r->graph->guessed) return true;
     const char **note = add(r, &r->notes, sizeof *note);
     if (note) *note = "a symbol of the graph has no hint: sizes that hang on it are guessed";
     r->graph->guessed = true;

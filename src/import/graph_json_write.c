@@ -176,6 +176,7 @@ static void put_node(pl_json_writer *w, const pl_node *n) {
     put_flag(w, "no_grad", n->no_grad);
     if (n->autocast) pl_json_put_string(w, "autocast", regions[n->autocast]);
     if (n->source[0]) pl_json_put_string(w, "source", n->source);
+    if (n->number) pl_json_put_string(w, "number", pl_expr_text(n->number));
     pl_json_put_close(w, '}');
 }
 

@@ -258,6 +258,7 @@ bool pl_pt2_resolve(reader *r, size_t from) {
         const pending *p = &r->pendings[k];
         int32_t found = find_scalar(r, p->name);
         if (found < 0) {
+            if (r->scope == 0 && p->node) continue; /* nothing hangs on it */
             if (r->scope == 0)
                 return pl_pt2_fail(
                     r, p->at, "expected a symbolic number that the graph knows, not %.*s",
@@ -271,6 +272,7 @@ bool pl_pt2_resolve(reader *r, size_t from) {
         if (p->i) *p->i = p->truth ? s->i != 0 : s->i;
         if (p->f) *p->f = s->f;
         if (p->expr) *p->expr = s->expr;
+        if (p->node) r->nodes[p->node - 1].number = s->expr;
     }
     r->pending_count = kept;
     return true;
@@ -333,6 +335,17 @@ bool pl_pt2_args_placed(reader *r, pl_arg *args, size_t count, const char *at) {
         if (!add_pending(r, p)) return false;
     }
     return true;
+}
+
+bool pl_pt2_number_placed(reader *r, int32_t name, int32_t node, const char *at) {
+    return add_pending(r, (pending){.name = name, .node = node + 1, .at = at});
+}
+
+int32_t pl_pt2_scalar_name(reader *r) {
+    int32_t name;
+    int64_t i;
+    double f;
+    return read_named(r, &name, &i, &f) ? name : -1;
 }
 
 static bool add_int(reader *r, int64_t value, int32_t name) {

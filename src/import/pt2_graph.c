@@ -185,6 +185,7 @@ static bool add_out_optional(reader *r) {
 static bool read_node_outputs(reader *r, bool *is_list) {
     pl_json_text key;
     r->out_count = 0;
+    r->out_number = -1;
     *is_list = false;
     if (!pl_json_list(&r->json)) return false;
     while (pl_json_item(&r->json)) {
@@ -204,6 +205,8 @@ static bool read_node_outputs(reader *r, bool *is_list) {
                 pl_json_list(&r->json);
                 while (pl_json_item(&r->json))
                     (void)(many ? add_out_tensor(r) : add_out_optional(r));
+            } else if (next == '{' && PL_JSON_IS(&key, "as_sym_int")) {
+                r->out_number = pl_pt2_scalar_name(r);
             } else {
                 pl_json_skip(&r->json);
             }
@@ -414,7 +417,8 @@ static bool keep_node(reader *r, const node_text *n, const char *target) {
         return false;
     r->node_at[r->node_count] = n->at;
     r->nodes[r->node_count++] = node;
-    return true;
+    return r->out_number < 0 ||
+           pl_pt2_number_placed(r, r->out_number, (int32_t)r->node_count - 1, n->at);
 }
 
 static bool read_node(reader *r) {

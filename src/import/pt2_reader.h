@@ -39,6 +39,7 @@ typedef struct pending {
     int64_t *i;
     double *f; /* one of the two is NULL */
     const pl_expr **expr;
+    int32_t node; /* whose result it is, + 1; 0: a number in a node */
     bool truth;   /* 0 or 1 is wanted */
     int32_t name; /* entry of names */
     const char *at;
@@ -94,6 +95,7 @@ typedef struct reader {
     size_t id_count, id_room;
     int32_t *outs; /* entries of names, -1: no tensor */
     size_t out_count, out_room;
+    int32_t out_number; /* entry of the named scalar that comes out, or -1 */
 
     /* of the graph being read */
     int32_t scope;
@@ -152,6 +154,10 @@ bool pl_pt2_read_scalars(reader *r, bool integers);
 bool pl_pt2_resolve(reader *r, size_t from);
 /* Called when args have come to their final place: numbers among them that stand for a name. */
 bool pl_pt2_args_placed(reader *r, pl_arg *args, size_t count, const char *at);
+/* The named scalar (an entry of names) that node, the last so far, gives. */
+bool pl_pt2_number_placed(reader *r, int32_t name, int32_t node, const char *at);
+/* {"as_name": "item"}: its entry, -1: none, or failure. */
+int32_t pl_pt2_scalar_name(reader *r);
 
 /* pt2_module.c */
 bool pl_pt2_module(reader *r, const pl_json_text *stack, int32_t *module);
