@@ -15,6 +15,7 @@ import io
 import json
 import lzma
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -277,7 +278,7 @@ def operators(loop):
     return rows
 
 
-def measure_memory(job, shared):
+def measure_memory(job, shared, with_events):
     import torch
     loop = Loop(job)
     with shared:
@@ -307,9 +308,10 @@ def measure_memory(job, shared):
                    retries=torch.cuda.memory_stats().get("num_alloc_retries", 0), seconds=round(time.time() - t, 2))
         evs, _ = events(trace())
         record(False)
+        if with_events and not job["held_out"] or job["arch"] in OPERATORS:
+            res["events"] = evs
         if job["arch"] in OPERATORS:
             res["operators"] = operators(loop)
-            res["events"] = evs
     return res
 
 
@@ -317,18 +319,21 @@ def measure_time(job, alone):
     import torch
     import counters
     loop = Loop(job)
+    torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()
     with alone:
-        torch.zeros(1, device="cuda")
         loop.place("cuda")
+        loop.step()  # what is loaded when it is first used is no part of a step
+        torch.cuda.synchronize()
         began, n = time.perf_counter(), 0
-        while n < 3 or time.perf_counter() - began < 0.4:
+        while n < 3 or time.perf_counter() - began < 0.15:
             loop.step()
             n += 1
             if n <= 3 or n % 8 == 0:
                 torch.cuda.synchronize()
         torch.cuda.synchronize()
         rough = (time.perf_counter() - began) / n
-        steps = max(3, int(0.75 / rough) + 1)
+        steps = max(3, int(0.45 / rough) + 1)
         torch.cuda.synchronize()
         card = counters.Card()
         card.begin()
@@ -443,7 +448,7 @@ class Lock:
         self.file.close()
 
 
-def child(job, folder, mode, lock, with_graph):
+def child(job, folder, mode, lock, with_graph, with_events):
     base = os.path.join(folder, job["id"])
     out = dict(job=job)
     try:
@@ -461,7 +466,7 @@ def child(job, folder, mode, lock, with_graph):
         elif mode == "memory":
             fit_batch(job, LIMIT_GB)
             torch.cuda.set_per_process_memory_fraction(MOST_GB / 139)
-            out["result"] = measure_memory(job, Lock(lock, False))
+            out["result"] = measure_memory(job, Lock(lock, False), with_events)
         else:
             out["result"] = measure_time(job, Lock(lock, True))
     except BaseException as e:
@@ -480,6 +485,16 @@ def child(job, folder, mode, lock, with_graph):
         except BaseException as e:
             with open(base + ".refused", "w") as f:
                 f.write("".join(traceback.format_exception_only(type(e), e))[:300])
+
+
+def pack(path):
+    """path.xz in place of path, by all processors where there is an xz."""
+    if shutil.which("xz"):
+        subprocess.run(["xz", "-f", "-3", "-T0", path], check=True)
+        return
+    with open(path, "rb") as f, lzma.open(path + ".xz", "wb", preset=1) as out:
+        shutil.copyfileobj(f, out)
+    os.remove(path)
 
 
 def run(todo, a, mode):
@@ -526,7 +541,7 @@ def run(todo, a, mode):
                 os.dup2(null, 1)
                 os.dup2(null, 2)
                 try:
-                    child(job, folder, mode, os.path.join(folder, "lock"), a.export)
+                    child(job, folder, mode, os.path.join(folder, "lock"), a.export, a.events)
                 finally:
                     os._exit(0)
             running[pid] = (job, time.time())
@@ -547,7 +562,9 @@ def run(todo, a, mode):
     lines.close()
     if tar:
         tar.close()
-        subprocess.run(["xz", "-f", "-3", "-T0", tar.name])
+        pack(tar.name)
+    if a.events:
+        pack(lines.name)
     log("%d jobs, %d failed, %d not exported, %.0f s" % (done, bad, refused, a.budget - budget.left()))
 
 
@@ -572,8 +589,8 @@ def wheels(folder):
     sys.path.insert(0, place)
 
 
-def jobs():
-    with lzma.open(JOBS, "rt") as f:
+def jobs(path):
+    with (lzma.open if path.endswith(".xz") else open)(path, "rt") as f:
         return [json.loads(line) for line in f]
 
 
@@ -589,6 +606,8 @@ def main():
     p.add_argument("--only", default="")
     p.add_argument("--ids", default="", help="a file with one id per line: these jobs, in this order")
     p.add_argument("--export", action="store_true")
+    p.add_argument("--jobs", default=JOBS, help="one job per line, plain or .xz")
+    p.add_argument("--events", action="store_true", help="what the allocator did, of every job that is not set aside")
     p.add_argument("--wheels", default="")
     a = p.parse_args()
     if a.wheels:
@@ -596,7 +615,7 @@ def main():
     if a.make:
         import wide_catalog
         return wide_catalog.make(JOBS)
-    todo = [j for j in jobs() if not a.only or any(o in j["id"] for o in a.only.split(","))]
+    todo = [j for j in jobs(a.jobs) if not a.only or any(o in j["id"] for o in a.only.split(","))]
     if a.ids:
         order = [line.split()[0] for line in open(a.ids) if line.strip()]
         of = {j["id"]: j for j in todo}
