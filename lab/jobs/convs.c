@@ -3,7 +3,7 @@
  * A line of tools/measure/convs.py: {"d": dimensions, "n": batch, "cin", "cout", "in", "k", "s",
  * "p", "dil", "op": one size per dimension, "g": groups, "t": transposed, "cl": channels last,
  * "mode": fp32, tf32, bf16 or fp16, "bench", "backend", "src", and of each pass "f", "bd", "bw":
- * [bytes asked for and given back, bytes kept]; "f1", "bd1", "bw1": the largest of the first call}.
+ * [bytes asked for and given back, bytes kept], or null where it was not seen; "f1", "bd1", "bw1": the largest of the first call}.
  * PyTorch's own copies come first among what is given back, so the workspace is the last of it. */
 #include "lab/jobs/convs.h"
 
@@ -90,7 +90,7 @@ static void read_line(pl_json *json, line *l) {
             pl_json_int(json, number_at(l, number), NULL);
         else if (list >= 0)
             read_list(json, number_at(l, list));
-        else if (pass >= 0)
+        else if (pass >= 0 && pl_json_peek(json) != 'n')
             read_pass(json, number_at(l, pass));
         else if (text >= 0 && pl_json_peek(json) == '"')
             pl_json_string(json, (pl_json_text *)(void *)((char *)l + text));
@@ -102,12 +102,13 @@ static void read_line(pl_json *json, line *l) {
 
 /* ---- what it means ---- */
 
-/* Layers of known models count most, made-up ones less, and those of small networks, of which there
- * are many, least. */
+/* Layers of whole recorded jobs count most, of known models less, then made-up ones, and those of
+ * small networks, of which there are many, least. */
 static const struct {
     const char *source;
     float weight;
-} sources[] = {{"torchvision", 1}, {"random", 0.8f}, {"cnn", 0.5f}, {"cnn-near", 0.5f}};
+} sources[] = {
+    {"traced", 2}, {"torchvision", 1}, {"random", 0.8f}, {"cnn", 0.5f}, {"cnn-near", 0.5f}};
 
 static const struct {
     const char *mode;

@@ -190,6 +190,7 @@ static const char *task_of(const char *class) {
         {"AutoModelForImageClassification", "classify"},
         {"AutoModelForAudioClassification", "classify"},
         {"AutoModelForTokenClassification", "tokens"},
+        {"AutoModelForSemanticSegmentation", "segment"},
         {"AutoModel", "base"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -238,7 +239,7 @@ static void read_job(reader *r, pl_measured *i) {
     pl_json_text key;
     pl_job *job = &i->job;
     pl_trial *trial = &i->facts;
-    const char *loss = "auto", *class = "";
+    const char *loss = "auto", *class = "", *architecture = NULL;
     if (!pl_json_object(&r->json)) return;
     const char *at = r->json.at;
     while (pl_json_key(&r->json, &key)) {
@@ -255,6 +256,8 @@ static void read_job(reader *r, pl_measured *i) {
             read_text(r, &trial->optimizer);
         else if (PL_JSON_IS(&key, "model"))
             read_model(r, trial);
+        else if (PL_JSON_IS(&key, "arch"))
+            read_text(r, &architecture);
         else if (PL_JSON_IS(&key, "config"))
             read_raw(r, &i->description);
         else if (PL_JSON_IS(&key, "auto"))
@@ -292,6 +295,8 @@ static void read_job(reader *r, pl_measured *i) {
     i->task = task_of(class);
     i->no_sequence = strstr(class, "Image") || strstr(class, "Audio");
     if (!i->description && trial->model[0] == '{') i->description = trial->model; /* made up */
+    if (architecture)
+        trial->model = architecture; /* whose models stay together, whatever their size */
     if (trial->optimizer[0]) job->optimizer = trial->optimizer;
     if (trial->precision[0] && !pl_precision_parse(trial->precision, &job->precision))
         pl_json_fail_at(&r->json, at, "a precision that is known");

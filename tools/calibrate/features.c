@@ -22,7 +22,6 @@ typedef struct seen {
 
 static void print_job(const char *id, const pl_subject *subject, const pl_tape *tape,
                       const pl_walk *walk) {
-    (void)simulation;
     double host[PL_HOST_TERMS] = {0};
     for (size_t i = 0; i < tape->call_count; i++) pl_host_count(&tape->calls[i], host);
     pl_schedule s;
@@ -88,21 +87,18 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < jobs->count; i++) {
         const pl_measured *item = &jobs->items[i];
         pl_question q;
-        pl_status status = pl_question_open(&q, jobs, item, true, &err);
-        pl_report *report = status == PL_OK ? pl_report_new(NULL, 0) : NULL;
-        if (report) {
+        pl_status status = pl_question_open(&q, jobs, item, true, &jobs->limits, &err);
+        if (status == PL_OK) {
             pl_simulated simulated;
             pl_walk walk;
             pl_tape_device device = pl_tape_device_of(q.subject.gpu);
-            q.subject.budget = pl_report_budget(report);
             status =
-                pl_simulated_open(&simulated, &q.subject, &device, pl_report_arena(report), &err);
-            if (status == PL_OK && pl_simulated_report(report, &walk, &q.subject, &simulated))
+                pl_simulated_open(&simulated, &q.subject, &device, pl_report_arena(q.report), &err);
+            if (status == PL_OK && pl_simulated_report(q.report, &walk, &q.subject, &simulated))
                 print_job(item->facts.id, &q.subject, simulated.tape, &walk);
             pl_simulated_close(&simulated);
         }
         if (status != PL_OK) fprintf(stderr, "%s: %s\n", item->facts.id, err.message);
-        pl_report_close(&report);
         pl_question_close(&q);
     }
     pl_jobs_close(&jobs);
