@@ -247,11 +247,13 @@ const option_row option_table[] = {
      "chance of an out-of-memory that is accepted, in percent, 0.5 to 50: a job fits when it takes "
      "more than the card has with no greater chance"},
     {MODEL & ~IN(CHECK) & ~IN(FIT), "host-speed", 0, "X", OPTION_RATE, PLACE(job.host_speed), NULL,
-     "1", "the host's speed, that of the measured one being 1; 0.1 to 10"},
+     NULL,
+     "the host's speed, that of the ground truth's being 1; 0.1 to 10 (default: as hosts usually "
+     "are, 0.86; the interval is of any)"},
     {MODEL & ~IN(CHECK) & ~IN(FIT), "copy-gbps", 0, "X", OPTION_RATE, PLACE(job.copy_gbps), NULL,
-     "20",
-     "copies of the batch to the card, in GB/s, while the step waits: 0.1 to 1000; inf: it is "
-     "there when the step begins (pinned memory, fetched ahead)"},
+     NULL,
+     "copies of the batch to the card, in GB/s, while the step waits: 0.1 to 1000 (default: as hosts "
+     "usually have it, 6.4); inf: it is there when the step begins (pinned memory, fetched ahead)"},
     {MODEL, "estimator", 'e', "E", OPTION_NAME, PLACE(estimator), pl_estimator_name, NULL,
      "how the figures are found; plimsoll estimators lists them"},
     {IN(EVALUATE), "estimator", 'e', "E[,E]", OPTION_NAMES, PLACE(estimator), evaluated_name, NULL,
@@ -551,8 +553,8 @@ static int set_rate(const option_row *row, const char *value, double *number) {
         *number = INFINITY;
         return 0;
     }
-    if (!plain_number(value, number))
-        return complain(PL_USAGE, "--%s: %s is not a number", row->name, value);
+    if (!plain_number(value, number) || *number < 0) /* below 0 is the library's word for unknown */
+        return complain(PL_USAGE, "--%s: %s is not a number from 0 on", row->name, value);
     return 0;
 }
 

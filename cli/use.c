@@ -22,7 +22,8 @@ static void print_step(const pl_report *report) {
     if (isfinite(step->low) && isfinite(step->high))
         printf(", between %s and %s", text_ms(step->low).text, text_ms(step->high).text);
     if (isfinite(step->low) && isfinite(report->time_coverage))
-        printf(" (%s %% of jobs)", PL_REAL(".0f", 100 * report->time_coverage));
+        printf(" (%s %% of jobs%s)", PL_REAL(".0f", 100 * report->time_coverage),
+               report->host_assumed ? " and hosts" : "");
     if (!report->gpu->calibrated) fputs("; by the card's rates, it was not measured", stdout);
     putchar('\n');
     if (!isfinite(report->device_ms) || !isfinite(report->host_ms)) return;

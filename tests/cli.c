@@ -48,8 +48,8 @@ static void defaults_are_the_library_s(void) {
         if (strcmp(row->name, "gpu") == 0 && !(row->verbs >> VERB_COLLOCATE & 1))
             CHECK_STR(job.gpu, row->standard);
         if (strcmp(row->name, "estimator") == 0) CHECK_STR(job.estimator, option_standard(row));
-        if (strcmp(row->name, "host-speed") == 0) CHECK(job.host_speed == atof(row->standard));
-        if (strcmp(row->name, "copy-gbps") == 0) CHECK(job.copy_gbps == atof(row->standard));
+        if (strcmp(row->name, "host-speed") == 0) CHECK(job.host_speed == PL_UNKNOWN);
+        if (strcmp(row->name, "copy-gbps") == 0) CHECK(job.copy_gbps == PL_UNKNOWN);
         if (strcmp(row->name, "accumulate") == 0) CHECK_INT(job.accumulate, atoi(row->standard));
     }
 }
@@ -358,7 +358,7 @@ static void settings_of_sharing_arrive(void) {
     CHECK_STR(r.job.gpu, "t4");
     CHECK(r.job.host_speed == 0.5);
     CHECK_INT(parse(&r, "estimate m.pt2 --copy-gbps inf"), 0);
-    CHECK(isinf(r.job.copy_gbps) && r.job.host_speed == 1);
+    CHECK(isinf(r.job.copy_gbps) && r.job.host_speed == PL_UNKNOWN);
     CHECK_INT(parse(&r, "collocate a b --sharing MPS --copy-gbps 12.5 -b 8"), 0);
     CHECK(r.job.copy_gbps == 12.5);
     CHECK_INT(r.job.batch, 8);

@@ -75,9 +75,10 @@ static void every_member_is_checked(void) {
     REFUSED(estimator, NULL);
     REFUSED(estimator, "tea-leaves");
     REFUSED(host_speed, 0.0);
+    REFUSED(host_speed, -2.0);
     REFUSED(host_speed, NAN);
     REFUSED(host_speed, INFINITY);
-    REFUSED(copy_gbps, -1.0);
+    REFUSED(copy_gbps, -2.0);
     REFUSED(copy_gbps, NAN);
     pl_job job;
     pl_job_default(&job);

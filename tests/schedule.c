@@ -11,12 +11,16 @@ enum { CALLS = 200 };
 
 static pl_work calls[CALLS];
 
-static pl_schedule walk(size_t count, double host_speed, bool *ok) {
+static pl_schedule walk_by(size_t count, double host_speed, double copy_gbps, bool *ok) {
     pl_tape tape = {.calls = calls, .call_count = count};
     pl_schedule s;
     *ok = pl_schedule_of(&s, &tape, pl_gpu_find("h200"),
-                         &(pl_schedule_settings){.host_speed = host_speed});
+                         &(pl_schedule_settings){.host_speed = host_speed, .copy_gbps = copy_gbps});
     return s;
+}
+
+static pl_schedule walk(size_t count, double host_speed, bool *ok) {
+    return walk_by(count, host_speed, 20, ok);
 }
 
 /* count elementwise kernels of so many bytes each. */
@@ -116,12 +120,43 @@ static void transfers(void) {
                          .read = 64e6};
     pl_schedule s = walk(1, 1, &ok);
     CHECK(ok && s.device_us == 0); /* copies are no kernels */
-    CHECK(s.transfer_us == pl_host_transfer_us(64e6, 0) && s.transfer_us > 1000);
+    CHECK(s.transfer_us == pl_host_transfer_us(64e6, 20) && s.transfer_us > 1000);
     CHECK(s.step_us >= s.transfer_us);
     CHECK(s.launches == 0);
 }
 
+/* Of a host that nobody told of: the usual one's step, and how long a slow one's and a fast one's is. */
+static void hosts_that_nobody_told_of(void) {
+    bool ok;
+    const pl_host_spread *of = &pl_hosts_measured;
+    fill(CALLS, 4096); /* bound by the host */
+    calls[0].kind = PL_WORK_TRANSFER;
+    calls[0].waits = true;
+    calls[0].read = 6.4e6; /* a millisecond */
+    pl_schedule any = walk_by(CALLS, PL_UNKNOWN, PL_UNKNOWN, &ok);
+    CHECK(ok && any.host.speed == of->usual.speed && any.host.copy_gbps == of->usual.copy_gbps);
+    CHECK(any.fast_us < any.step_us && any.step_us < any.slow_us);
+    /* The ends are what the ends' hosts take. */
+    pl_schedule slow = walk_by(CALLS, of->slow.speed, of->slow.copy_gbps, &ok),
+                fast = walk_by(CALLS, of->fast.speed, of->fast.copy_gbps, &ok);
+    CHECK(fabs(any.slow_us - slow.step_us) < 1e-3 * slow.step_us);
+    CHECK(fabs(any.fast_us - fast.step_us) < 1e-3 * fast.step_us);
+    CHECK(slow.slow_us == slow.step_us && slow.fast_us == slow.step_us); /* told: no spread */
+    /* What was told of stays: the copies' rate alone differs. */
+    pl_schedule half = walk_by(CALLS, 1, PL_UNKNOWN, &ok);
+    CHECK(half.host.speed == 1 && half.slow_us - half.fast_us < any.slow_us - any.fast_us);
+    CHECK(half.fast_us < half.step_us);
+    /* Batches that are there when the step begins take nobody's time. */
+    pl_schedule ready = walk_by(CALLS, 1, INFINITY, &ok);
+    CHECK(ready.slow_us == ready.step_us && ready.transfer_us == 0);
+    /* Bound by the card: whoever launches. */
+    fill(CALLS, 512e6);
+    pl_schedule busy = walk_by(CALLS, PL_UNKNOWN, PL_UNKNOWN, &ok);
+    CHECK(busy.slow_us < 1.02 * busy.step_us && busy.fast_us > 0.98 * busy.step_us);
+}
+
 int main(void) {
+    RUN(hosts_that_nobody_told_of);
     RUN(host_bound);
     RUN(device_bound);
     RUN(waits);

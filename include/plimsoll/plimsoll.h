@@ -222,9 +222,11 @@ typedef struct pl_job {
     bool want_timeline; /* default false: fill report->timeline */
     bool want_alive;    /* default false: fill report->alive */
     bool want_times;    /* default false: fill report->times */
-    double host_speed;  /* default 1: the host's speed, that of the measured one being 1 */
-    double copy_gbps;   /* default 20: copies of the batch to the card, GB/s, while the step
-                           waits; INFINITY: ready when it begins (pinned, fetched ahead) */
+    /* Default PL_UNKNOWN, both: as hosts usually are, and the interval of the step's time has what
+     * they differ by. The host's speed, that of the ground truth's being 1; */
+    double host_speed;
+    double copy_gbps; /* copies of the batch to the card, GB/s, while the step waits; INFINITY:
+                         ready when it begins (pinned, fetched ahead) */
     pl_load load;       /* default: auto */
     double risk;        /* default 0.025: the chance of an out-of-memory that is accepted, 0.005 to
                            0.5; report->upper_bytes and the verdict follow it */
@@ -499,6 +501,8 @@ typedef struct pl_report {
     int64_t upper_bytes;  /* more than this is taken with a chance of risk; at 0.025 high_bytes */
     int64_t usable_bytes; /* pl_gpu_usable, or what the job's alloc_conf lets it have of that */
     int64_t trainable;    /* parameters that train, adapters included */
+    double host_speed, copy_gbps; /* the host's that the step is of */
+    bool host_assumed;            /* one of them was not told of: the interval is of any host */
 } pl_report;
 
 /* What a job takes more than with a chance of risk (0.005 to 0.5): never less than peak_bytes, and no

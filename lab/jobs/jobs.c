@@ -300,6 +300,8 @@ static pl_measured *new_item(pl_jobs *jobs, const pl_jobs_settings *settings) {
                           .step_ms = NAN};
     for (int c = 0; c < PL_COUNTERS; c++) item->counters[c] = NAN;
     pl_job_default(&item->job);
+    item->job.host_speed = 1; /* the ground truth's host, of records that name none */
+    item->job.copy_gbps = 20;
     if (settings->gpu) item->job.gpu = pl_gpu_find(settings->gpu)->name; /* outlives settings */
     item->profile = (pl_profile){.parameters = PL_UNKNOWN,
                                  .trainable = PL_UNKNOWN,

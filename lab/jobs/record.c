@@ -77,8 +77,8 @@ static void read_int(reader *r, int *out) {
 static void read_rate(reader *r, double *out) {
     if (pl_json_peek(&r->json) == 'n')
         pl_json_null(&r->json);
-    else
-        pl_json_number(&r->json, out);
+    else if (pl_json_number(&r->json, out) && *out < 0)
+        pl_json_fail(&r->json, "a number above 0");
 }
 
 static void read_bytes(reader *r, int64_t *out) {

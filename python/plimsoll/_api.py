@@ -356,9 +356,10 @@ def estimate(model: Any, example_inputs: Any = None, *, optimizer: Any = "adamw"
     train: which part is trained: "lora-r16", "head", ...; None: all that requires a gradient.
     via: of a module: "auto" tries torch.export and, where that refuses, traces one training step under fake
         tensors; "export" or "trace" for one of them alone. report.via says which it was.
-    host_speed: the speed of the host that launches the kernels, that of the measured one being 1 (0.1 to 10).
-    copy_gbps: copies of the batch to the card, in GB/s, while the step waits (20 where None); math.inf: it is there
-        when the step begins.
+    host_speed: the speed of the host that launches the kernels, that of the ground truth's being 1 (0.1 to 10; None: as
+        hosts usually are, 0.86, and the step time's interval is of any host).
+    copy_gbps: copies of the batch to the card, in GB/s, while the step waits (None: as hosts usually have it, 6.4);
+        math.inf: it is there when the step begins.
     risk: the chance of an out-of-memory that is accepted, 0.005 to 0.5 (0.025 where None); report.upper_bytes and
         report.verdict follow it.
     reading: settings of the library's reader, such as memory_limit in bytes.

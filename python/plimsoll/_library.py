@@ -126,7 +126,7 @@ class ReportStruct(ctypes.Structure):
                 ("warnings", POINTER(c_char_p)), ("warning_count", c_size_t), ("moment_count", c_size_t),
                 ("alive_count", c_size_t), ("load_peak_bytes", c_int64), ("steps_peak_bytes", c_int64),
                 ("verdict", c_int), ("risk", c_double), ("upper_bytes", c_int64), ("usable_bytes", c_int64),
-                ("trainable", c_int64)]
+                ("trainable", c_int64), ("host_speed", c_double), ("copy_gbps", c_double), ("host_assumed", c_bool)]
 
 
 class FitStruct(ctypes.Structure):

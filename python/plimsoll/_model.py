@@ -134,8 +134,9 @@ class _Job:
             value = settings.get(name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise UsageError("a number, not %s" % _shown(value), name)
+            # Below 0 is the library's word for unknown.
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+                raise UsageError("a number from 0 on, not %s" % _shown(value), name)
             try:
                 setattr(self.job, name, float(value))
             except OverflowError:

@@ -162,6 +162,9 @@ class Report:
     device_ms: Optional[float]  #: sum of the kernels' times
     host_ms: Optional[float]  #: the host's, for launching them
     copy_ms: Optional[float]  #: of the batch to the card, which the step waits for
+    host_speed: Optional[float]  #: the host's that the step is of; the ground truth's being 1
+    copy_gbps: Optional[float]  #: how fast the batch comes to the card
+    host_assumed: bool  #: one of them was not told of: the step time's interval is of any host
     bound: Optional[str]  #: "host", "device" or "copy" (of the batch): what a step waits for
     launches: Optional[float]  #: kernels per step
     moved_bytes: Optional[float]  #: read and written by kernels, per step
@@ -218,6 +221,7 @@ class Report:
         self.flops = {phase: real(lib.pl_report_flops(pointer, PHASES.index(phase))) for phase in compute["flops"]}
         self.step_ms, self.step_ms_low, self.step_ms_high = figure_of(r.step_ms)
         self.device_ms, self.host_ms, self.copy_ms = real(r.device_ms), real(r.host_ms), real(r.copy_ms)
+        self.host_speed, self.copy_gbps, self.host_assumed = real(r.host_speed), real(r.copy_gbps), bool(r.host_assumed)
         self.bound = compute["bound"]
         self.launches, self.moved_bytes = real(r.launches), real(r.moved_bytes)
         self.utilization = {name: figure_of(lib.pl_report_counter(pointer, i)) for i, name in enumerate(COUNTERS)}
@@ -390,7 +394,7 @@ class Report:
         if self.step_ms_low is not None and self.step_ms_high is not None:
             line += ", between %s and %s" % (_words.time(self.step_ms_low), _words.time(self.step_ms_high))
             if self.time_coverage is not None:
-                line += " (%.0f %% of jobs)" % (100 * self.time_coverage)
+                line += " (%.0f %% of jobs%s)" % (100 * self.time_coverage, " and hosts" if self.host_assumed else "")
         out = ["", line + ("" if self.gpu.calibrated else "; by the card's rates, it was not measured")]
         if self.device_ms is not None and self.host_ms is not None:
             kernels = "the kernels" if self.launches is None else "%.0f kernels" % self.launches

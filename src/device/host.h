@@ -32,9 +32,20 @@ void pl_host_count(const pl_work *call, double counts[PL_HOST_TERMS]);
 /* Microseconds on the host that was measured. */
 double pl_host_us(const pl_work *call);
 double pl_host_step_us(void); /* once per step */
-/* A copy of so many bytes from memory that is not pinned, microseconds; gbps 0: PL_HOST_COPY_GBPS.
- */
+/* A copy of so many bytes from memory that is not pinned, microseconds; INFINITY: none. */
 double pl_host_transfer_us(double bytes, double gbps);
-#define PL_HOST_COPY_GBPS 20.0
+
+/* How fast a host is: in launching, the ground truth's being 1, and in copying a batch. */
+typedef struct pl_host_rates {
+    double speed, copy_gbps;
+} pl_host_rates;
+
+/* Of a host that nobody told of: what it usually has, and the slow and the fast end of what nine in
+ * ten have. */
+typedef struct pl_host_spread {
+    pl_host_rates usual, slow, fast;
+} pl_host_spread;
+
+extern const pl_host_spread pl_hosts_measured;
 
 #endif

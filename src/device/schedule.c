@@ -77,10 +77,36 @@ static double last(const clocks *c) {
     return c->host > c->device ? c->host : c->device;
 }
 
+/* One step's time by a host. times: [call] {card's or copy's, host's} microseconds, at the speed of
+ * 1 and the rate in copy_gbps. */
+static double walk(const pl_tape *tape, float (*times)[2], double copy_gbps,
+                   const pl_host_rates *host) {
+    clocks c = {0};
+    double ends[2] = {0}, copies = copy_gbps / host->copy_gbps;
+    if (!(copies >= 0)) copies = 1; /* both are ready when the step begins */
+    for (int turn = 0; turn < 2; turn++) {
+        c.host += pl_host_step_us() / host->speed;
+        for (size_t i = 0; i < tape->call_count; i++) {
+            const pl_work *call = &tape->calls[i];
+            double by = call->kind == PL_WORK_TRANSFER ? copies : 1;
+            advance(&c, call, (double)times[i][0] * by, (double)times[i][1] / host->speed);
+        }
+        ends[turn] = last(&c);
+    }
+    return ends[1] - ends[0];
+}
+
+/* What was told of the host, the rest as given. */
+static pl_host_rates host_of(const pl_schedule_settings *settings, pl_host_rates other) {
+    if (settings->host_speed > 0) other.speed = settings->host_speed;
+    if (settings->copy_gbps > 0) other.copy_gbps = settings->copy_gbps;
+    return other;
+}
+
 bool pl_schedule_of(pl_schedule *out, const pl_tape *tape, const pl_gpu *gpu,
                     const pl_schedule_settings *settings) {
-    *out = (pl_schedule){0};
-    double speed = settings->host_speed > 0 ? settings->host_speed : 1;
+    const pl_host_rates host = host_of(settings, pl_hosts_measured.usual);
+    *out = (pl_schedule){.host = host};
     remembered *known = malloc(sizeof *known);
     if (known) memset(known->calls, 0, sizeof known->calls);
     pl_arena *scratch = pl_arena_new(pl_arena_budget(tape->arena));
@@ -94,16 +120,16 @@ bool pl_schedule_of(pl_schedule *out, const pl_tape *tape, const pl_gpu *gpu,
             known->calls[at] = call;
             known->costs[at] = (pl_cost){0};
             if (call->kind == PL_WORK_TRANSFER)
-                known->costs[at].us = pl_host_transfer_us(call->read, settings->copy_gbps);
+                known->costs[at].us = pl_host_transfer_us(call->read, host.copy_gbps);
             else if (call->launches)
                 pl_cost_of(&known->costs[at], call, gpu, settings->tf32);
             known->host[at] = pl_host_us(call);
         }
         const pl_cost *cost = &known->costs[at];
-        double host = known->host[at] / speed;
+        double host_us = known->host[at] / host.speed;
         times[i][0] = (float)cost->us;
-        times[i][1] = (float)host;
-        out->host_us += host;
+        times[i][1] = (float)known->host[at];
+        out->host_us += host_us;
         out->flops[call->phase] += call->flops;
         out->counted += call->counted;
         if (call->kind == PL_WORK_TRANSFER) {
@@ -119,18 +145,17 @@ bool pl_schedule_of(pl_schedule *out, const pl_tape *tape, const pl_gpu *gpu,
         out->occupied += cost->us * cost->occupied;
         out->dram += cost->us * cost->dram;
         out->tensor += cost->us * cost->tensor;
-        if (settings->see) settings->see(settings->context, call, cost->us, host);
+        if (settings->see) settings->see(settings->context, call, cost->us, host_us);
     }
-    clocks c = {0};
-    double ends[2] = {0};
-    for (int turn = 0; ready && turn < 2; turn++) {
-        c.host += pl_host_step_us() / speed;
-        for (size_t i = 0; i < tape->call_count; i++)
-            advance(&c, &tape->calls[i], (double)times[i][0], (double)times[i][1]);
-        ends[turn] = last(&c);
+    out->host_us += pl_host_step_us() / host.speed;
+    if (ready) {
+        const pl_host_rates slow = host_of(settings, pl_hosts_measured.slow),
+                            fast = host_of(settings, pl_hosts_measured.fast);
+        bool told = settings->host_speed > 0 && settings->copy_gbps > 0;
+        out->step_us = walk(tape, times, host.copy_gbps, &host);
+        out->slow_us = told ? out->step_us : walk(tape, times, host.copy_gbps, &slow);
+        out->fast_us = told ? out->step_us : walk(tape, times, host.copy_gbps, &fast);
     }
-    out->host_us += pl_host_step_us() / speed;
-    out->step_us = ends[1] - ends[0];
     double *shares[] = {&out->active, &out->occupied, &out->dram, &out->tensor};
     for (int i = 0; i < 4; i++) *shares[i] = out->step_us > 0 ? *shares[i] / out->step_us : 0;
     pl_arena_free(&scratch);

@@ -4,22 +4,26 @@
 #define PL_DEVICE_SCHEDULE_H
 
 #include "device/cost.h"
+#include "device/host.h"
 #include "tape/tape.h"
 
 typedef struct pl_schedule {
     double step_us;                        /* from one step to the next */
+    double slow_us, fast_us; /* the same by a slow and by a fast host, where none was told of */
     double device_us, host_us;             /* kernels' time; the host's */
     double active, occupied, dram, tensor; /* shares of the step, 0 to 1 */
     double counted;                        /* as FlopCounterMode counts */
     double flops[PL_PHASES], moved, launches;
     double kinds_us[PL_WORK_KINDS]; /* device_us by kind */
     double transfer_us, waits;      /* copies to the card; times the host waits */
+    pl_host_rates host;             /* whose step it is */
 } pl_schedule;
 
 typedef struct pl_schedule_settings {
     bool tf32;
-    double host_speed; /* the measured host's being 1; 0: 1 */
-    double copy_gbps;  /* copies to the card, from memory that is not pinned; 0: as measured */
+    /* Of the host (device/host.h): 0 or less: as hosts usually are. Copies are from memory that is
+     * not pinned. */
+    double host_speed, copy_gbps;
     void (*see)(void *context, const pl_work *call, double device_us, double host_us); /* or NULL */
     void *context;
 } pl_schedule_settings;

@@ -26,8 +26,8 @@ void pl_job_default_sized(pl_job *job, size_t size) {
                           .stage = 3,
                           .gpu = "h200",
                           .estimator = "hybrid",
-                          .host_speed = 1,
-                          .copy_gbps = 20,
+                          .host_speed = PL_UNKNOWN,
+                          .copy_gbps = PL_UNKNOWN,
                           .risk = PL_RISK_USUAL};
     pl_sized_fill(job, size, &usual, sizeof usual);
 }
@@ -132,10 +132,11 @@ static pl_status check_range(const char *member, int64_t value, int64_t least, i
                    (long long)least, (long long)most);
 }
 
-/* copies may be as fast as one likes: INFINITY. */
+/* PL_UNKNOWN: nobody told. Copies may be as fast as one likes: INFINITY. */
 static pl_status check_rate(const char *member, double value, double most, bool endless,
                             pl_error *err) {
-    if ((value >= least_rate && value <= most) || (endless && value > 0 && isinf(value)))
+    if ((value >= least_rate && value <= most) || (endless && value > 0 && isinf(value)) ||
+        value == PL_UNKNOWN)
         return PL_OK;
     return pl_fail(err, PL_USAGE, member, -1, "%s is not a number from %s to %s",
                    PL_REAL("g", value), PL_REAL("g", least_rate), PL_REAL("g", most));

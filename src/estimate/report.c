@@ -39,6 +39,8 @@ pl_report *pl_report_new(const pl_limits *limits, size_t held) {
                                .device_ms = NAN,
                                .host_ms = NAN,
                                .copy_ms = NAN,
+                               .host_speed = NAN,
+                               .copy_gbps = NAN,
                                .time_coverage = NAN,
                                .family = PL_FAMILY_UNKNOWN,
                                .peak_phase = PL_PHASE_UNKNOWN,
@@ -221,6 +223,9 @@ static void put_compute(pl_json_writer *w, const pl_report *report) {
     put_real(w, "device_ms", report->device_ms);
     put_real(w, "host_ms", report->host_ms);
     put_real(w, "copy_ms", report->copy_ms);
+    put_real(w, "host_speed", report->host_speed);
+    put_real(w, "copy_gbps", report->copy_gbps);
+    pl_json_put_bool(w, "host_assumed", report->host_assumed);
     pl_json_put_string(w, "bound",
                        !known               ? NULL
                        : copies             ? "copy"

@@ -211,6 +211,11 @@ bool pl_usage_fill(pl_report *report, pl_walk *walk, const pl_subject *subject,
     walk->known = true;
     report->family = family_of(tape);
     fill_signals(walk->signals, &s, job, subject->graph, report->family);
+    walk->slow = s.step_us > 0 ? log2(s.slow_us / s.step_us) : 0;
+    walk->fast = s.step_us > 0 ? log2(s.fast_us / s.step_us) : 0;
+    report->host_speed = s.host.speed;
+    report->copy_gbps = s.host.copy_gbps;
+    report->host_assumed = !(job->host_speed > 0 && job->copy_gbps > 0);
     report->flops_per_step = s.counted;
     for (int i = 0; i < PL_PHASES; i++) pl_report_full(report)->flops[i] = s.flops[i];
     report->moved_bytes = s.moved;
@@ -307,16 +312,21 @@ pl_status pl_usage_correct(pl_report *report, const pl_walk *walk, const pl_subj
     }
     report->step_ms.value *= exp2(log[PL_USAGE_STEP]);
     fit_into_step(report);
+    /* What the estimate is off by and what hosts differ by have nothing to do with each other: their
+     * squares add up. */
     const double *of = parts[PL_USAGE_STEP]->extra;
-    report->step_ms.low = report->step_ms.value * exp2(of[PL_USAGE_BELOW + bound]);
-    report->step_ms.high = report->step_ms.value * exp2(of[PL_USAGE_ABOVE + bound]);
+    double below = hypot(of[PL_USAGE_BELOW + bound], walk->fast),
+           above = hypot(of[PL_USAGE_ABOVE + bound], walk->slow);
+    report->step_ms.low = report->step_ms.value * exp2(-below);
+    report->step_ms.high = report->step_ms.value * exp2(above);
     for (int i = 0; i < PL_COUNTERS; i++) {
         pl_figure *c = &pl_report_full(report)->counters[i];
         double change = log[PL_USAGE_COUNTERS + i] - log[PL_USAGE_STEP];
         of = parts[PL_USAGE_COUNTERS + i]->extra;
         c->value = within(pl_usage_share(c->value) * exp2(change), 0, 100);
-        c->low = within(c->value + of[PL_USAGE_BELOW + bound], 0, c->value);
-        c->high = within(c->value + of[PL_USAGE_ABOVE + bound], c->value, 100);
+        double less = c->value * (1 - exp2(-walk->slow)), more = c->value * (exp2(-walk->fast) - 1);
+        c->low = within(c->value - hypot(of[PL_USAGE_BELOW + bound], less), 0, c->value);
+        c->high = within(c->value + hypot(of[PL_USAGE_ABOVE + bound], more), c->value, 100);
     }
     report->flop_rate = report->flops_per_step / (report->step_ms.value / 1e3);
     report->time_coverage = PL_USAGE_COVERAGE;

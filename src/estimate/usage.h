@@ -14,6 +14,9 @@ extern const char *const pl_usage_signal_names[PL_USAGE_SIGNALS];
 typedef struct pl_walk {
     bool known; /* false: the tape has no records of a step */
     float signals[PL_USAGE_SIGNALS];
+    /* How much longer the step takes by a slow host, and by a fast one: log2, 0 where its speed was
+     * told. */
+    double slow, fast;
 } pl_walk;
 
 /* Fills the report's compute, times and counters by the walk alone, and its signals. false: out of

@@ -138,6 +138,7 @@ static bool read_number(pl_json *json, const member *m, char *to) {
     if (m->kind == REAL) {
         double real;
         if (!pl_json_number(json, &real)) return false;
+        if (real < 0) return pl_json_fail(json, "a number from 0 on");
         memcpy(to, &real, sizeof real);
         return true;
     }
