@@ -20,7 +20,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # What the C side is built of, from the repository's root.
 SOURCES = ("meson.build", "meson_options.txt", "LICENSE", "plimsoll.map", "lab.map", "include", "src", "lab", "cli", "models", "completions",
-           "docs/man", "tools/gpus.awk", "tools/embed.sh", "tools/wheel.sh", "tools/calibrate/features.c")
+           "docs/man", "tools/gpus.awk", "tools/embed.sh", "tools/wheel.sh", "tools/calibrate/features.c", "tools/workspace/requests.c")
 LIBRARIES = re.compile(r"lib(plimsoll|plimsoll-lab)\.(so\.\d+|\d+\.dylib)")  # by the name they are loaded under
 
 # libz.so.1 is every manylinux's, but not with every symbol: the first glibc 2.N whose policy has them.
@@ -111,7 +111,7 @@ class LibraryHook(BuildHookInterface):
         build = Path(named) if named else work / "build"
         if not named:
             tools()
-            call("meson", "setup", str(build), str(source), "-Dtests=false", "-Dlab=auto", "-Ddebug=false")
+            call("meson", "setup", str(build), str(source), "-Dtests=false", "-Dlab=auto", "-Dserve=disabled", "-Ddebug=false")
             call("ninja", "-C", str(build))
         command, libraries = install(build, work / "stage")
         build_data["shared_scripts"][str(command)] = command.name

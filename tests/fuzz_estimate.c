@@ -182,7 +182,8 @@ static bool simulate_once(const pl_graph *g) {
         pl_overhead(gpu, tape);
         status = pl_simulate(&s, tape, g, &settings, false, NULL, &err);
         pl_schedule walk;
-        bool walked = pl_schedule_of(&walk, tape, gpu, &(pl_schedule_settings){.host_speed = 1, .copy_gbps = 20});
+        bool walked = pl_schedule_of(&walk, tape, gpu,
+                                     &(pl_schedule_settings){.host_speed = 1, .copy_gbps = 20});
         double sum = walk.step_us + walk.active + walk.occupied + walk.dram + walk.tensor;
         if (walked && !(sum >= 0 && sum < INFINITY)) {
             printf("not ok: a step of %g microseconds\n", walk.step_us);

@@ -477,7 +477,8 @@ evaluate_sums_up() {
 evaluate_has_targets() {
     mkdir -p some more
     cp "$model" more/a.pt2
-    gives 0 "$PLIMSOLL" estimate "$model" --precision fp32 --optimizer sgd --loss ce --json --estimator sim
+    gives 0 "$PLIMSOLL" estimate "$model" --precision fp32 --optimizer sgd --loss ce --json --estimator sim \
+        --host-speed 1 --copy-gbps 20
     step=$(value compute.step_ms <out) smact=$(value utilization.smact <out) flops=$(value compute.flops_per_step <out)
     job='"family":"cnn","source":"torchvision","loss":"ce","precision":"fp32","optimizer":"sgd","batch":32'
     {

@@ -227,8 +227,8 @@ typedef struct pl_job {
     double host_speed;
     double copy_gbps; /* copies of the batch to the card, GB/s, while the step waits; INFINITY:
                          ready when it begins (pinned, fetched ahead) */
-    pl_load load;       /* default: auto */
-    double risk;        /* default 0.025: the chance of an out-of-memory that is accepted, 0.005 to
+    pl_load load;     /* default: auto */
+    double risk;      /* default 0.025: the chance of an out-of-memory that is accepted, 0.005 to
                            0.5; report->upper_bytes and the verdict follow it */
     const struct pl_catalogue *catalogue; /* default NULL: cards of one's own, which gpu may name */
     /* default NULL; of estimators that simulate: a file that the simulated steps are written to as

@@ -8,9 +8,9 @@
 #include "tape/tape.h"
 
 typedef struct pl_schedule {
-    double step_us;                        /* from one step to the next */
-    double slow_us, fast_us; /* the same by a slow and by a fast host, where none was told of */
-    double device_us, host_us;             /* kernels' time; the host's */
+    double step_us;            /* from one step to the next */
+    double slow_us, fast_us;   /* the same by a slow and by a fast host, where none was told of */
+    double device_us, host_us; /* kernels' time; the host's */
     double active, occupied, dram, tensor; /* shares of the step, 0 to 1 */
     double counted;                        /* as FlopCounterMode counts */
     double flops[PL_PHASES], moved, launches;

@@ -476,6 +476,8 @@ pl_status pl_model_convert(char **out, size_t *size, const pl_model *model, cons
         whole.notes = model->recipe->warnings;
         whole.note_count = (int32_t)model->recipe->warning_count;
         whole.guessed = model->recipe->guessed;
+        whole.resembles = model->recipe->resembles;
+        whole.unseen = model->recipe->unseen;
     }
     if (text.arena) pl_graph_json_write(&text, &whole);
     if (text.arena && !text.failed && (*out = malloc(text.length + 1))) {

@@ -146,7 +146,10 @@ static double unseen_share(const pl_model *model) {
         const pl_tensor *t = &model->graph->tensors[i];
         if (t->role == PL_ROLE_PARAMETER && t->tied < 0) built += (double)pl_tensor_elements(t);
     }
-    return model->recipe && built > 0 ? (double)model->recipe->unseen / built : 0;
+    double unseen = (double)(model->recipe  ? model->recipe->unseen
+                             : model->graph ? model->graph->unseen
+                                            : 0);
+    return built > 0 ? unseen / built : 0;
 }
 
 pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape) {
@@ -161,7 +164,8 @@ pl_evidence pl_simulated_evidence(const pl_subject *subject, const pl_tape *tape
                   (trace && trace->unfinished),
         .guessed = (subject->model->recipe && subject->model->recipe->guessed) ||
                    subject->model->graph->guessed,
-        .resembles = subject->model->recipe && subject->model->recipe->resembles,
+        .resembles = (subject->model->recipe && subject->model->recipe->resembles) ||
+                     subject->model->graph->resembles,
         .unseen = unseen_share(subject->model),
         .bounded = (trace && trace->bounded) || assumed(subject->graph, PL_DATA_LARGEST),
         .compiled = trace && trace->compiled,

@@ -168,10 +168,11 @@ typedef struct pl_graph {
     const pl_expr **exprs;
     int32_t expr_count;
     /* Of a converted description: what was assumed when it was read, for people; and whether a
-     * family or a shape was guessed. */
+     * family or a shape was guessed, as recipe.h has them. */
     const char **notes;
     int32_t note_count;
-    bool guessed;
+    bool guessed, resembles;
+    int64_t unseen;
     uint8_t data; /* bound: pl_data_kinds of the sizes that were assumed, a bit each */
 } pl_graph;
 

@@ -478,6 +478,11 @@ static bool read_all(reader *r) {
             read_string(r, &r->graph->name);
         } else if (PL_JSON_IS(&key, "guessed")) {
             pl_json_bool(&r->json, &r->graph->guessed);
+        } else if (PL_JSON_IS(&key, "resembles")) {
+            pl_json_bool(&r->json, &r->graph->resembles);
+        } else if (PL_JSON_IS(&key, "unseen")) {
+            if (pl_json_int(&r->json, &r->graph->unseen, NULL) && r->graph->unseen < 0)
+                fail(r, "parameters, 0 or more");
         } else if (PL_JSON_IS(&key, "torch_version")) {
             read_string(r, &r->graph->torch_version);
         } else {

@@ -209,6 +209,8 @@ void pl_graph_json_write(pl_text *text, const pl_graph *g) {
     pl_json_put_string(w, "name", g->name);
     pl_json_put_string(w, "torch_version", g->torch_version);
     put_flag(w, "guessed", g->guessed);
+    put_flag(w, "resembles", g->resembles);
+    if (g->unseen > 0) pl_json_put_int(w, "unseen", g->unseen);
     if (g->note_count > 0) PUT_LIST(w, "notes", g->notes, g->note_count, put_note);
     PUT_LIST(w, "symbols", g->symbols, g->symbol_count, put_symbol);
     PUT_LIST(w, "modules", g->modules, g->module_count, put_module);
