@@ -49,7 +49,7 @@ static const char *make_job(pl_job *job) {
     static const int64_t wrong_sizes[] = {0, -2, INT64_MIN, -1000, INT64_MAX, INT64_C(1) << 43};
     static const int wrong_rows[] = {-1, 99, INT_MAX, INT_MIN, 7};
     static const int wrong_counts[] = {0, -1, INT_MIN, INT_MAX};
-    static const double wrong_reals[] = {0, -1, (double)NAN, -(double)INFINITY, -1e300};
+    static const double wrong_reals[] = {0, -2, (double)NAN, -(double)INFINITY, -1e300};
     static const char *const trains[] = {"all", "head", "lora-r16", "qlora-r4:all-linear"};
     static const char *const confs[] = {NULL, "expandable_segments:True", "max_split_size_mb:64"};
     static const char *const estimators[] = {"hybrid", "sim", "sim", "random-forest", "horus"};
@@ -79,7 +79,7 @@ static const char *make_job(pl_job *job) {
     job->want_timeline = rarely();
     job->want_alive = rarely();
     job->want_times = rarely();
-    job->host_speed = 0.1 + (double)below(100) / 11;
+    job->host_speed = rarely() ? PL_UNKNOWN : 0.1 + (double)below(100) / 11;
     job->copy_gbps = rarely() ? (double)INFINITY : 0.1 + (double)below(100);
     switch (below(24)) {
     case 0: job->batch = ONE_OF(wrong_sizes); return "batch";
