@@ -131,6 +131,9 @@ def build_transformers(job):
     if job["task"] == "seq2seq" and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = 0
     model = getattr(transformers, job["auto"]).from_config(config)
+    for part in model.modules():  # a part of the configuration may say otherwise
+        if getattr(getattr(part, "config", None), "use_cache", False):
+            part.config.use_cache = False
     if job.get("checkpoint"):
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     job["config"] = dict(config.to_dict())
