@@ -123,6 +123,61 @@ static void keep_until(finder *f, const name_slot *line, int32_t until) {
         }
 }
 
+static bool is_name(char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* The one name that a line reads ("scaled = self.scale(enc).mul_(255)": enc), besides attributes,
+ * numbers, what is called and what is between quotes. NULL: none, or several. */
+static const char *only_name(const char *code, size_t *length) {
+    const char *at = strstr(code, " = "), *found = NULL;
+    for (at = at ? at + 3 : code; *at;) {
+        if (*at == '"' || *at == '\'') return NULL;
+        if (!is_name(*at)) {
+            at++;
+            continue;
+        }
+        size_t n = 0;
+        while (is_name(at[n])) n++;
+        bool attribute = at > code && at[-1] == '.', number = *at >= '0' && *at <= '9';
+        bool called = at[n] == '(', held = at[n] == '.' && strncmp(at, "self.", 5) == 0;
+        bool module = at[n] == '.' && (strncmp(at, "torch.", 6) == 0 || strncmp(at, "F.", 2) == 0);
+        bool named = at[n] == '=' && at[n + 1] != '='; /* an argument's */
+        if (!attribute && !number && !called && !held && !module && !named) {
+            if (found && (n != *length || strncmp(found, at, n) != 0)) return NULL;
+            found = at;
+            *length = n;
+        }
+        at += n;
+    }
+    return found;
+}
+
+/* What another call returned and a line reads by a name of its own is held by that name until the
+ * call ends. Which lines of code named it is not in the graph, since they made nothing: so of the
+ * model's own forward alone, which names most things once. */
+static void hold_read(finder *f, int32_t first, int32_t last, int32_t owner) {
+    const pl_graph *g = f->graph;
+    size_t length = 0, assigned = 0;
+    const char *code = code_of(g->nodes[first].source), *name = only_name(code, &length);
+    if (!name || !assigned_name(code, &assigned)) return;
+    if (assigned == length && strncmp(code, name, length) == 0) return;
+    int32_t read = -1;
+    for (int32_t i = first; i <= last; i++)
+        for (uint32_t k = 0; k < g->nodes[i].arg_count; k++) {
+            const pl_arg *arg = &g->nodes[i].args[k];
+            if (arg->kind == PL_ARG_TENSORS) return;
+            if (arg->kind != PL_ARG_TENSOR || arg->tensor < 0) continue;
+            const pl_tensor *t = &g->tensors[arg->tensor];
+            if (t->role != PL_ROLE_VALUE || t->producer >= first) continue;
+            if (read >= 0 && read != arg->tensor) return;
+            read = arg->tensor;
+        }
+    int32_t maker = read >= 0 ? g->tensors[read].producer : -1;
+    if (maker < 0 || owner_of(g, &g->nodes[maker]) == owner) return;
+    if (f->last_use[read] < f->module_last[owner]) f->last_use[read] = f->module_last[owner];
+}
+
 /* What a line of a module's code assigns to a name is held until the name is assigned again or the
  * call ends. Lines come from the graph's stack traces; a ring of the newest names is kept, older
  * ones end with their call. */
@@ -138,6 +193,7 @@ static void find_names(finder *f) {
             last++;
         size_t length;
         const char *code = code_of(n->source);
+        if (owner >= 0 && g->modules[owner].parent < 0) hold_read(f, i, last, owner);
         if (owner >= 0 && assigned_name(code, &length)) {
             name_slot line = {code, n->source, length, owner, i, last};
             name_slot *place = NULL;

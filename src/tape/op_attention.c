@@ -311,6 +311,16 @@ static pl_value *aligned_mask(pl_eager *e, pl_value *mask, const pl_value *q, co
     return whole;
 }
 
+/* pad_last_dim<8>: flash's kernel takes heads of multiples of 8 elements, others with zeros behind
+ * them. */
+static pl_value *padded_heads(pl_eager *e, pl_value *v) {
+    int64_t sizes[4] = {v->sizes[0], v->sizes[1], v->sizes[2], (v->sizes[3] + 7) / 8 * 8};
+    pl_value *padded = pl_new(e, (pl_dtype)v->dtype, 4, sizes, NULL);
+    pl_work_copy(e, PL_PASS_FORWARD, v, padded);
+    pl_fn_output(pl_fn_new(e, "ConstantPadNdBackward0", pad_backward, 1, &v, 1), padded, 0);
+    return padded;
+}
+
 static pl_value *by_kernel(pl_eager *e, attention *a, pl_value *q, pl_value *k, pl_value *v,
                            pl_value *mask) {
     const pl_tape_device *d = e->device;
@@ -324,8 +334,11 @@ static pl_value *by_kernel(pl_eager *e, attention *a, pl_value *q, pl_value *k, 
     /* heads too large for registers are summed in float */
     if (a->shape.backend == PL_ATTENTION_EFFICIENT && is_half(q) && v->sizes[3] > 128)
         pl_scratch(e, result->elements * 4);
-    pl_value *seed = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL,
-             *offset = cudnn ? pl_new_flat(e, PL_DT_I64, -1) : NULL;
+    /* of random numbers: flash's state is two numbers in one tensor, and one that is not used
+     * (flash_api.cpp: mha_fwd) */
+    bool flash = a->shape.backend == PL_ATTENTION_FLASH;
+    pl_value *seed = cudnn || flash ? pl_new_flat(e, PL_DT_I64, flash ? 2 : -1) : NULL,
+             *offset = cudnn || flash ? pl_new_flat(e, PL_DT_I64, -1) : NULL;
     pl_work_attention(e, PL_PASS_FORWARD, &a->shape);
     pl_scratch(e, d->attention(&a->shape, false, d->cc_major, d->cc_minor, NULL));
     pl_value *inputs[4] = {q, k, v, mask};
@@ -376,6 +389,13 @@ void pl_run_attention(pl_eager *e, const pl_node *node, const pl_operator *op) {
             pl_drop(e, mask);
             mask = whole;
         }
+        int64_t head = q->sizes[q->dims - 1];
+        bool pads = backend == PL_ATTENTION_FLASH && head % 8 != 0;
+        if (pads) {
+            q = padded_heads(e, q);
+            k = padded_heads(e, k);
+            v = padded_heads(e, v);
+        }
         if (backend != PL_ATTENTION_MATH)
             a->shape = (pl_attention){.backend = backend,
                                       .batch = q->sizes[0],
@@ -393,6 +413,14 @@ void pl_run_attention(pl_eager *e, const pl_node *node, const pl_operator *op) {
         pl_value *result = backend == PL_ATTENTION_MATH
                                ? by_products(e, q, k, v, mask, dropout, causal)
                                : by_kernel(e, a, q, k, v, mask);
+        if (pads) {
+            pl_value *part = pl_narrow(e, result, 3, head);
+            pl_drop(e, result);
+            result = part;
+            pl_drop(e, v);
+            pl_drop(e, k);
+            pl_drop(e, q);
+        }
         pl_set_output(e, node, 0, result);
         pl_drop(e, mask);
     }

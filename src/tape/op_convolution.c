@@ -186,6 +186,7 @@ void pl_run_convolution(pl_eager *e, const pl_node *node, const pl_operator *op)
         v[i] =
             value && e->autocast ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
     }
+    pl_agree(e, 3, v);
     const pl_tensor *shape = pl_output_tensor(e, node, 0);
     bool transposed =
         (op->forward && *op->forward == 'T') || pl_node_int(node, "transposed", 0) != 0;

@@ -340,6 +340,28 @@ pl_value *pl_linear(pl_eager *e, pl_value *x, pl_value *weight, pl_value *bias) 
 
 /* ---- rows ---- */
 
+void pl_agree(pl_eager *e, int count, pl_value **values) {
+    if (e->autocast || !e->retyped) return;
+    pl_dtype wanted = PL_DT_UNKNOWN;
+    bool certain = false, differ = false;
+    for (int i = 0; i < count; i++) {
+        const pl_value *v = values[i];
+        if (!v || !pl_dtype_is_float((pl_dtype)v->dtype)) continue;
+        differ |= wanted != PL_DT_UNKNOWN && v->dtype != wanted;
+        bool better = wanted == PL_DT_UNKNOWN || (!certain && pl_dtype_is_half((pl_dtype)v->dtype));
+        if (better || (v->leaf >= 0 && !certain)) wanted = (pl_dtype)v->dtype;
+        certain |= v->leaf >= 0;
+    }
+    for (int i = 0; differ && i < count; i++) {
+        if (!values[i] || values[i]->dtype == wanted ||
+            !pl_dtype_is_float((pl_dtype)values[i]->dtype))
+            continue;
+        pl_value *cast = pl_to(e, values[i], wanted);
+        pl_drop(e, values[i]);
+        values[i] = cast;
+    }
+}
+
 /* Arguments by name, cast down under autocast; later arguments are cast first, as the compiler of
  * PyTorch's wrappers orders them. */
 static void take_args(pl_eager *e, const pl_node *node, int count, const char *const *names,
@@ -349,6 +371,7 @@ static void take_args(pl_eager *e, const pl_node *node, int count, const char *c
         values[i] =
             value && e->autocast ? pl_autocast_to(e, value, (pl_dtype)e->autocast) : pl_hold(value);
     }
+    pl_agree(e, count, values);
 }
 
 static void drop_all(pl_eager *e, int count, pl_value **values) {

@@ -4,6 +4,7 @@
  * Rules: derivatives.yaml, FunctionsManual.cpp and the kernels under aten/src/ATen/native (2.11),
  * checked against operator traces (2026-11-15, PyTorch 2.11, H200). */
 #include "tape/operator.h"
+#include "tape/rewrite.h"
 
 #include <string.h>
 
@@ -22,12 +23,13 @@ void pl_run_item(pl_eager *e, const pl_node *node, const pl_operator *op) {
 }
 
 /* Whether a line makes a tensor of another's type: it says dtype=x.dtype, or calls what does
- * (torchvision's and transformers' noise that drops whole samples; export shows the caller's line).
- */
+ * (torchvision's and transformers' noise that drops whole samples, masks that are added to scores;
+ * export shows the caller's line). */
 static bool takes_type(const char *source) {
     static const char *const calls[] = {"stochastic_depth(", "drop_path("};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (strstr(source, calls[i])) return true;
+    if (pl_makes_mask(source)) return true;
     const char *line = strstr(source, "dtype="), *of = line ? strstr(line, ".dtype") : NULL;
     return of && of < line + strcspn(line, ",)");
 }

@@ -324,11 +324,35 @@ void pl_run_layer_norm(pl_eager *e, const pl_node *node, const pl_operator *op) 
     run_layer_norm(e, node, false);
 }
 
+/* rms_norm_composite (layer_norm.cpp, 2.11): in float, one operator after the other. */
+static void rms_norm_by_parts(pl_eager *e, const pl_node *node, pl_value *given, pl_value *weight) {
+    const pl_arg *shape = pl_node_arg(node, "normalized_shape");
+    int last = shape && shape->kind == PL_ARG_INTS ? (int)shape->count : 1;
+    pl_dtype dtype = (pl_dtype)given->dtype;
+    pl_value *x = pl_to(e, given, pl_dtype_is_half(dtype) ? PL_DT_F32 : dtype);
+    pl_value *squared = pl_pointwise(e, "PowBackward0", "a:ttn", x, NULL);
+    pl_value *mean = pl_mean_kept(e, squared, x->dims > last ? x->dims - last : 0);
+    pl_drop(e, squared);
+    pl_value *root = pl_pointwise(e, "RsqrtBackward0", "r:ttn", mean, NULL);
+    pl_drop(e, mean);
+    pl_value *unit = pl_pointwise(e, "MulBackward0", "b:n|a:n", x, root);
+    pl_value *scaled = pl_pointwise(e, "MulBackward0", "b:n|a:n", unit, weight);
+    pl_set_output(e, node, 0, pl_to(e, scaled, dtype));
+    pl_drop(e, scaled);
+    pl_drop(e, unit);
+    pl_drop(e, root);
+    pl_drop(e, x);
+}
+
 /* rms_norm on CUDA: one fused kernel that keeps the input and the inverse root (2.9 and later;
- * layer_norm.cpp). */
+ * layer_norm.cpp). A weight of another type than the input's, as autocast leaves it, has none. */
 void pl_run_rms_norm(pl_eager *e, const pl_node *node, const pl_operator *op) {
     (void)op;
-    run_layer_norm(e, node, true);
+    pl_value *given = pl_arg_value(e, node, "input"), *weight = pl_arg_value(e, node, "weight");
+    if (given && weight && given->dtype != weight->dtype)
+        rms_norm_by_parts(e, node, given, weight);
+    else
+        run_layer_norm(e, node, true);
 }
 
 /* ---- group norm ---- */

@@ -121,6 +121,21 @@ pl_value *pl_mean_value(pl_eager *e, pl_value *x) {
     return result;
 }
 
+pl_value *pl_mean_kept(pl_eager *e, pl_value *x, int first) {
+    int64_t sizes[PL_MAX_DIMS];
+    uint32_t reduced = 0;
+    for (int i = 0; i < x->dims; i++) {
+        sizes[i] = i < first ? x->sizes[i] : 1;
+        if (i >= first) reduced |= 1u << i;
+    }
+    pl_value *result = pl_new(e, (pl_dtype)x->dtype, x->dims, sizes, NULL);
+    pl_work_reduce(e, PL_PASS_FORWARD, x, reduced, result);
+    pl_reduce_scratch(e, x, reduced, accumulator((pl_dtype)x->dtype));
+    pl_fn *fn = pl_fn_new(e, "MeanBackward1", mean_backward, 1, &x, 1);
+    note_reduced(e, fn, reduced, result);
+    return result;
+}
+
 /* adaptive_avg_pool to one cell is a mean over the cells; else a pool whose backward makes one
  * tensor. */
 void pl_run_adaptive_pool(pl_eager *e, const pl_node *node, const pl_operator *op) {

@@ -366,22 +366,71 @@ static bool names_a_type(const char *source) {
 }
 
 static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node);
+static pl_dtype named_dtype(const pl_eager *e, const pl_node *node);
+
+static bool is_view(const pl_node *node) {
+    static pl_run *const views[] = {pl_run_view,   pl_run_permute, pl_run_expand, pl_run_slice,
+                                    pl_run_select, pl_run_split,   pl_run_unbind, pl_run_alias};
+    const pl_operator *op = pl_operator_find(node->target);
+    for (size_t i = 0; op && i < sizeof views / sizeof *views; i++)
+        if (op->run == views[i]) return true;
+    return false;
+}
+
+static bool same_line(const pl_node *a, const pl_node *b) {
+    return a->module == b->module && strcmp(a->source, b->source) == 0;
+}
 
 /* q_embed.to(q.dtype) at the end of a function of which export shows only the call, "q, k =
- * apply_rotary_pos_emb(...)": the type of what the line was given, by way of first arguments.
- * PL_DT_UNKNOWN: the line did not make what it casts. */
+ * apply_rotary_pos_emb(...)": the type of what the line was given, by way of first arguments. What
+ * the call makes elsewhere (an activation that is no module of its own) lies between its nodes.
+ * PL_DT_UNKNOWN: the line did not compute what it casts (x.transpose(1, 2).to(torch.float32) at a
+ * function's beginning: a cast to the type that it has would not be written). */
 static pl_dtype type_before_line(const pl_eager *e, const pl_node *node) {
-    enum { LONGEST = 64 };
+    enum { LONGEST = 64, FARTHEST = 4096 };
+    const pl_node *nodes = e->graph->nodes, *first = node;
+    for (const pl_node *n = node; n > nodes && node - n < FARTHEST && n[-1].module == node->module;
+         n--)
+        if (same_line(n - 1, node)) first = n - 1;
     int32_t id = node->args[0].tensor;
+    bool computed = false;
     for (int steps = 0; steps < LONGEST; steps++) {
         int32_t maker = e->graph->tensors[id].producer;
-        const pl_node *made = maker >= 0 ? &e->graph->nodes[maker] : NULL;
-        if (!made || !node->source[0] || made->module != node->module ||
-            strcmp(made->source, node->source) != 0)
-            return steps > 0 ? (pl_dtype)e->types[id] : PL_DT_UNKNOWN;
+        const pl_node *made = maker >= 0 ? &nodes[maker] : NULL;
+        if (!made || !node->source[0] || (made < first && !same_line(made, node)))
+            return computed ? (pl_dtype)e->types[id] : PL_DT_UNKNOWN;
+        computed |= !is_view(made);
         if (steps == 0 && strncmp(made->target, "aten.to.", 8) == 0) return PL_DT_UNKNOWN;
-        if (made->arg_count == 0 || made->args[0].kind != PL_ARG_TENSOR) return PL_DT_UNKNOWN;
-        id = made->args[0].tensor;
+        uint32_t count = 0;
+        const int32_t *ids = made->arg_count ? pl_arg_tensors(&made->args[0], &count) : NULL;
+        if (count == 0 || ids[0] < 0) return PL_DT_UNKNOWN;
+        id = ids[0]; /* of several that are joined, the first */
+    }
+    return PL_DT_UNKNOWN;
+}
+
+/* x.to(weight.dtype) before a product: the type of the parameter that it is multiplied with. */
+static pl_dtype factor_dtype(const pl_eager *e, const pl_node *node) {
+    enum { FARTHEST = 16, LONGEST = 8 };
+    const pl_graph *g = e->graph;
+    if (e->autocast || node->output_count == 0) return PL_DT_UNKNOWN;
+    int32_t mine = node->outputs[0], at = (int32_t)(node - g->nodes);
+    for (int32_t i = at + 1; i < g->node_count && i - at < FARTHEST; i++) {
+        const pl_node *n = &g->nodes[i];
+        if (n->arg_count < 2 || n->args[0].kind != PL_ARG_TENSOR || n->args[0].tensor != mine)
+            continue;
+        bool product = strncmp(n->target, "aten.linear.", 12) == 0 ||
+                       strncmp(n->target, "aten.conv", 9) == 0 ||
+                       strncmp(n->target, "aten.matmul.", 12) == 0;
+        if (!product || n->args[1].kind != PL_ARG_TENSOR) return PL_DT_UNKNOWN;
+        int32_t id = n->args[1].tensor;
+        for (int steps = 0; steps < LONGEST && id >= 0 && g->tensors[id].producer >= 0; steps++) {
+            const pl_node *made = &g->nodes[g->tensors[id].producer];
+            if (!is_view(made) || made->args[0].kind != PL_ARG_TENSOR) return PL_DT_UNKNOWN;
+            id = made->args[0].tensor;
+        }
+        bool parameter = id >= 0 && g->tensors[id].role == PL_ROLE_PARAMETER && e->env[id];
+        return parameter ? (pl_dtype)e->env[id]->dtype : PL_DT_UNKNOWN;
     }
     return PL_DT_UNKNOWN;
 }
@@ -392,13 +441,17 @@ static pl_dtype to_dtype(pl_eager *e, const pl_node *node, const pl_value *in) {
     const pl_tensor *was = &e->graph->tensors[node->args[0].tensor];
     bool changed = was->dtype != out->dtype;
     if (!pl_dtype_is_float(out->dtype) || !e->retyped) return out->dtype;
+    pl_dtype factor = changed || names_a_type(node->source) ? PL_DT_UNKNOWN : factor_dtype(e, node);
+    if (factor) return factor;
     if (!strstr(node->source, ".to(")) {
         pl_dtype before =
             changed || names_a_type(node->source) ? PL_DT_UNKNOWN : type_before_line(e, node);
         return before && pl_dtype_is_float(before) ? before : out->dtype;
     }
-    if (strstr(node->source, "dtype)") && !names_a_type(node->source))
-        return module_input_dtype(e, node);
+    if (strstr(node->source, "dtype)") && !names_a_type(node->source)) {
+        pl_dtype named = named_dtype(e, node);
+        return named ? named : module_input_dtype(e, node);
+    }
     return changed || names_a_type(node->source) ? out->dtype : (pl_dtype)in->dtype;
 }
 
@@ -411,7 +464,9 @@ static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node) {
     for (int32_t i = first; i <= at; i++) {
         const pl_node *n = &e->graph->nodes[i];
         int32_t id = n->arg_count && n->args[0].kind == PL_ARG_TENSOR ? n->args[0].tensor : -1;
-        if (id < 0 || e->graph->tensors[id].role != PL_ROLE_VALUE) continue;
+        if (id < 0 || (e->graph->tensors[id].role != PL_ROLE_VALUE &&
+                       e->graph->tensors[id].role != PL_ROLE_INPUT))
+            continue;
         if (e->graph->tensors[id].producer < first && e->env[id] &&
             pl_dtype_is_float(e->env[id]->dtype))
             return (pl_dtype)e->env[id]->dtype;
@@ -427,6 +482,37 @@ static pl_dtype module_input_dtype(pl_eager *e, const pl_node *node) {
     return PL_DT_UNKNOWN;
 }
 
+static bool is_name(char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* The code of "embeddings.py:388: return x". */
+static const char *code_of(const char *source) {
+    const char *end = strstr(source, ": ");
+    return end && end > source && end[-1] >= '0' && end[-1] <= '9' ? end + 2 : source;
+}
+
+/* x.to(latent.dtype): the type of what a line of the same call, "latent = ..", made last before it.
+ * PL_DT_UNKNOWN: no such name, or none that a line gave. */
+static pl_dtype named_dtype(const pl_eager *e, const pl_node *node) {
+    const char *at = strstr(node->source, ".to("), *name = at ? at + strlen(".to(") : NULL;
+    if (name && strncmp(name, "dtype=", 6) == 0) name += 6;
+    size_t length = 0;
+    while (name && is_name(name[length])) length++;
+    if (!name || length == 0 || strncmp(name + length, ".dtype)", 7) != 0) return PL_DT_UNKNOWN;
+    for (const pl_node *n = node; n > e->graph->nodes && n[-1].module >= 0; n--) {
+        const pl_node *before = n - 1;
+        const char *code = code_of(before->source);
+        if (before->module != node->module || before->output_count == 0 ||
+            strncmp(code, name, length) != 0 || strncmp(code + length, " = ", 3) != 0)
+            continue;
+        int32_t id = before->outputs[before->output_count - 1];
+        pl_dtype dtype = id >= 0 ? (pl_dtype)e->types[id] : PL_DT_UNKNOWN;
+        return pl_dtype_is_float(dtype) ? dtype : PL_DT_UNKNOWN;
+    }
+    return PL_DT_UNKNOWN;
+}
+
 static bool inside(const pl_graph *g, int32_t module, int32_t outer) {
     while (module >= 0 && module != outer) module = g->modules[module].parent;
     return module == outer;
@@ -438,8 +524,12 @@ static bool inside(const pl_graph *g, int32_t module, int32_t outer) {
 static void remember_uncast(pl_eager *e, const pl_node *node, pl_value *in) {
     const pl_graph *g = e->graph;
     int32_t at = (int32_t)(node - g->nodes);
-    if (node->module < 0 || g->modules[node->module].parent < 0) return;
-    while (at + 1 < g->node_count && inside(g, g->nodes[at + 1].module, node->module)) at++;
+    if (node->module < 0) return;
+    bool root = g->modules[node->module].parent < 0;
+    while (at + 1 < g->node_count && (root ? same_line(&g->nodes[at + 1], node)
+                                           : inside(g, g->nodes[at + 1].module, node->module)))
+        at++;
+    if (root && (!*node->source || at == (int32_t)(node - g->nodes))) return;
     void *grown = pl_arena_grow(e->tape->arena, e->uncast, &e->uncast_room, e->uncast_count + 1,
                                 sizeof *e->uncast);
     if (!grown) {

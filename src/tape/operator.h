@@ -108,6 +108,10 @@ pl_dtype pl_promote(pl_dtype a, pl_dtype b);
 pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype);
 /* After node i: undoes the casts whose module has returned (op_view.c). */
 void pl_uncast(pl_eager *e, int32_t i);
+/* Products take arguments of one type. A graph that is asked about in another type than it was
+ * exported in does not show its casts (x.to(y.dtype) of x's own type is no operator): where types
+ * differ there was one, to the parameter's type, else to the narrower one. Replaces what it casts. */
+void pl_agree(pl_eager *e, int count, pl_value **values);
 /* value.to(dtype) with autograd: returns a reference. */
 pl_value *pl_to(pl_eager *e, pl_value *value, pl_dtype dtype);
 /* The same, where it copies, without gaps and in order. */
@@ -144,6 +148,8 @@ pl_value *pl_dropout_value(pl_eager *e, pl_value *x);
  * dimension. */
 pl_value *pl_sum_value(pl_eager *e, pl_value *x, int dim);
 pl_value *pl_mean_value(pl_eager *e, pl_value *x);
+/* The mean over the dimensions from `first` on, which stay as 1. */
+pl_value *pl_mean_kept(pl_eager *e, pl_value *x, int first);
 pl_value *pl_norm_value(pl_eager *e, pl_value *x, int dim, bool keep, double p);
 /* F.cross_entropy of logits [N, C, ...] and class indices; returns the loss. */
 pl_value *pl_cross_entropy(pl_eager *e, pl_value *logits, pl_value *target);

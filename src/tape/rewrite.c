@@ -8,7 +8,11 @@
  * taken out where its making says so by name, depends on no input of the model, and its window (if
  * it slides) is as long as the sequence. Where a model has a bias of its own (T5), the export
  * selects between bias and minus infinity by a mask repeated for every sample; eager mode passes
- * the bias as it is, or, for a causal mask, selects once for all samples (hf-t5-small-0). */
+ * the bias as it is, or, for a causal mask, selects once for all samples (hf-t5-small-0).
+ *
+ * Gated delta nets (modeling_qwen3_5.py and its kin, 5.22) solve a triangular system; under
+ * torch.export, "since not all export targets support the fast triangular solver", they substitute
+ * row by row and multiply. */
 #include "tape/rewrite.h"
 
 #include <string.h>
@@ -22,7 +26,8 @@ static const char *const mask_makers[] = {"create_causal_mask(",
                                           "_prepare_4d_causal_attention_mask_for_sdpa(",
                                           "_prepare_4d_attention_mask_for_sdpa(",
                                           "_create_attention_masks(",
-                                          "mask_function("};
+                                          "mask_function(",
+                                          "mask_creation_functions["};
 
 /* Models that ask for the mask in any case (allow_is_causal_skip=False). */
 static const char *const mask_keepers[] = {"transformers.models.falcon.",
@@ -35,14 +40,23 @@ static bool keeps_mask(const pl_graph *g, int32_t node) {
     return false;
 }
 
+/* The one that a line calls, or NULL. (Comments behind it may name others.) */
+static const char *mask_maker(const char *source) {
+    for (size_t i = 0; i < sizeof mask_makers / sizeof *mask_makers; i++)
+        if (strstr(source, mask_makers[i])) return mask_makers[i];
+    return NULL;
+}
+
+bool pl_makes_mask(const char *source) {
+    return mask_maker(source) != NULL;
+}
+
 /* By the line of code; in a graph without stack traces, by the module that holds it. */
 static bool makes_mask(const pl_graph *g, int32_t node) {
     const char *source = g->nodes[node].source;
     int32_t m = g->nodes[node].module;
     if (!*source) return m >= 0 && strncmp(g->modules[m].type, "transformers.", 13) == 0;
-    for (size_t i = 0; i < sizeof mask_makers / sizeof *mask_makers; i++)
-        if (strstr(source, mask_makers[i])) return true;
-    return false;
+    return pl_makes_mask(source);
 }
 
 typedef struct cone {
@@ -182,6 +196,25 @@ static const char *own_function(const pl_graph *g, int32_t node) {
     return NULL;
 }
 
+/* Products that models compute in float whatever autocast says, in a region without it that the
+ * graph does not show: on the meta device, on which models are exported, there is no autocast, and
+ * code asks first (transformers' maybe_autocast, 5.22). By the module, or by their line:
+ * F.linear(x.float(), weight.float()). */
+static const char *const float_products[] = {"timm.models.efficientvit_mit.LiteMLA"};
+
+static bool in_float(const pl_graph *g, const pl_node *n) {
+    static const char *const products[] = {"aten.matmul.", "aten.linear.", "aten.bmm.",
+                                           "aten.baddbmm.", "aten.mm."};
+    bool product = false;
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        product |= strncmp(n->target, products[i], strlen(products[i])) == 0;
+    if (!product || n->autocast != PL_AUTOCAST_JOB) return false;
+    for (size_t i = 0; n->module >= 0 && i < sizeof float_products / sizeof *float_products; i++)
+        if (strcmp(g->modules[n->module].type, float_products[i]) == 0) return true;
+    const char *first = strstr(n->source, ".float()");
+    return first && strstr(first + 1, ".float()");
+}
+
 /* first..last, the nodes of one call, become one operator over the call's input; the others are
  * then swept. */
 static bool join_call(pl_graph *g, pl_arena *arena, int32_t first, int32_t last,
@@ -195,6 +228,84 @@ static bool join_call(pl_graph *g, pl_arena *arena, int32_t first, int32_t last,
     g->nodes[last].args = args;
     g->nodes[last].arg_count = 1;
     g->nodes[last].target = target;
+    return true;
+}
+
+/* What substitution by rows is made of, beside the matrix it fills in. */
+static const char *const substitution[] = {
+    "aten.neg.default",       "aten.select.int",   "aten.slice.Tensor",    "aten.clone.default",
+    "aten.unsqueeze.default", "aten.mul.Tensor",   "aten.sum.dim_IntList", "aten.add.Tensor",
+    "aten.copy_.default",     "aten.alias.default"};
+
+static bool is_tensor(const pl_node *n, uint32_t position) {
+    return position < n->arg_count && n->args[position].kind == PL_ARG_TENSOR &&
+           n->args[position].tensor >= 0;
+}
+
+static bool substitutes(const char *target) {
+    for (size_t i = 0; i < sizeof substitution / sizeof *substitution; i++)
+        if (strcmp(target, substitution[i]) == 0) return true;
+    return false;
+}
+
+/* -x.tril(-1) is filled in row by row, the identity added, and what comes of it is multiplied from
+ * the left alone: each product becomes the solution of (x with ones on its diagonal) y = b, and
+ * nothing of the rest runs. first: the tril; made: [tensor_count]. false: out of memory. */
+static bool join_substitution(pl_graph *g, pl_arena *arena, int32_t first, uint8_t *made) {
+    const pl_node *n = &g->nodes[first];
+    if (!is_tensor(n, 0) || n->output_count != 1 || n->outputs[0] < 0 ||
+        pl_node_int(n, "diagonal", 0) != -1)
+        return true;
+    enum { PRODUCTS = 8 };
+    int32_t system = n->args[0].tensor, products[PRODUCTS], last = first;
+    int count = 0, rows = 0;
+    memset(made, 0, (size_t)g->tensor_count);
+    made[n->outputs[0]] = 1;
+    for (int32_t i = first + 1; i < g->node_count; i++) {
+        const pl_node *at = &g->nodes[i];
+        bool reached = false;
+        for (uint32_t k = 0; k < at->arg_count; k++)
+            reached |= is_tensor(at, k) && made[at->args[k].tensor];
+        if (!reached) continue;
+        if (strcmp(at->target, "aten.matmul.default") == 0) {
+            if (count == PRODUCTS || !is_tensor(at, 1) || !made[at->args[0].tensor] ||
+                made[at->args[1].tensor])
+                return true;
+            products[count++] = i;
+            continue;
+        }
+        if (count > 0 || !substitutes(at->target)) return true;
+        rows += strcmp(at->target, "aten.copy_.default") == 0;
+        for (uint32_t k = 0; k < at->output_count; k++)
+            if (at->outputs[k] >= 0) made[at->outputs[k]] = 1;
+        last = i;
+    }
+    for (int32_t i = 0; i < g->output_count; i++)
+        if (g->outputs[i] >= 0 && made[g->outputs[i]]) return true;
+    if (count == 0 || rows == 0) return true;
+    for (int i = 0; i < count; i++) {
+        pl_node *product = &g->nodes[products[i]];
+        pl_arg *args = pl_arena_array(arena, 5, sizeof *args);
+        if (!args) return false;
+        args[0] = (pl_arg){.name = "self", .kind = PL_ARG_TENSOR, .tensor = system};
+        args[1] = product->args[1];
+        args[1].name = "B";
+        args[2] = (pl_arg){.name = "upper", .kind = PL_ARG_BOOL};
+        args[3] = (pl_arg){.name = "left", .kind = PL_ARG_BOOL, .i = 1};
+        args[4] = (pl_arg){.name = "unitriangular", .kind = PL_ARG_BOOL, .i = 1};
+        product->args = args;
+        product->arg_count = 5;
+        product->target = "aten.linalg_solve_triangular.default";
+    }
+    for (int32_t i = first; i <= last; i++) { /* what was written in place has uses no more */
+        pl_node *at = &g->nodes[i];
+        bool gone = at->output_count > 0;
+        for (uint32_t k = 0; k < at->output_count; k++)
+            gone &= at->outputs[k] < 0 || made[at->outputs[k]];
+        if (!gone) continue;
+        at->arg_count = at->output_count = 0;
+        at->target = "aten._assert_async.default";
+    }
     return true;
 }
 
@@ -247,14 +358,37 @@ static bool skips(const pl_graph *g, cone *c, int32_t mask, int32_t key) {
     const pl_tensor *k = &g->tensors[key];
     const char *source = g->nodes[maker].source;
     if (c->from_input || (!*source && !c->positions)) return false;
-    if (*source) {
-        /* mask_function( stands for one of them: its operators say which */
-        if (!strstr(source, "mask_function("))
-            c->slides = strstr(source, "sliding") || strstr(source, "chunked");
-        c->causal = !strstr(source, "bidirectional") && !strstr(source, "attention_mask_for") &&
-                    !strstr(source, "attention_masks(");
+    const char *called = mask_maker(source);
+    /* mask_function( and a table of them stand for one: its operators say which */
+    if (called && !strstr(called, "mask_function") && !strstr(called, "mask_creation_functions")) {
+        c->slides = strstr(called, "sliding") || strstr(called, "chunked");
+        c->causal = !strstr(called, "bidirectional") && !strstr(called, "attention_mask_for") &&
+                    !strstr(called, "attention_masks");
     }
     return !c->slides || (k->dims >= 2 && c->window > k->sizes[k->dims - 2]);
+}
+
+static bool start_walk(cone *c, pl_arena *arena) {
+    if (c->seen) return true;
+    size_t count = (size_t)c->graph->node_count;
+    c->seen = pl_arena_array(arena, count, 1);
+    c->stack = pl_arena_array(arena, count, sizeof *c->stack);
+    return c->seen && c->stack;
+}
+
+/* scores + mask of attention that is written out: the mask, or -1. */
+static int32_t added_mask(const pl_graph *g, const pl_node *n) {
+    if (strcmp(n->target, "aten.add.Tensor") != 0 || !is_tensor(n, 0) || !is_tensor(n, 1))
+        return -1;
+    int32_t id = n->args[1].tensor, at = id;
+    for (int steps = 0; steps < 4 && g->tensors[at].producer >= 0; steps++) {
+        const pl_node *made = &g->nodes[g->tensors[at].producer];
+        if (strncmp(made->target, "aten.where.", 11) == 0)
+            return g->tensors[id].dims == 4 ? id : -1;
+        if (!is_tensor(made, 0)) return -1;
+        at = made->args[0].tensor;
+    }
+    return -1;
 }
 
 /* A copy whose nodes and tensors can be changed. */
@@ -274,8 +408,9 @@ static pl_graph *copy_graph(const pl_graph *graph, pl_arena *arena) {
 const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
     pl_graph *g = NULL;
     cone c = {.graph = graph};
-    int32_t *before = NULL, *uses = NULL, last_mask = -1;
-    bool last_skips = false;
+    int32_t *before = NULL, *uses = NULL, last_mask = -1, last_added = -1;
+    uint8_t *made = NULL; /* [tensor_count] */
+    bool last_skips = false, drops = false;
     for (int32_t i = 0; i < graph->node_count; i++) {
         const pl_node *n = &graph->nodes[i];
         const char *own = own_function(graph, i);
@@ -288,6 +423,31 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
             i = last;
             continue;
         }
+        if (in_float(graph, n)) {
+            if (!g && !(g = copy_graph(graph, arena))) return NULL;
+            g->nodes[i].autocast = PL_AUTOCAST_OFF;
+            continue;
+        }
+        if (strcmp(n->target, "aten.tril.default") == 0) {
+            if (!g && !(g = copy_graph(graph, arena))) return NULL;
+            if (!made && !(made = pl_arena_array(arena, (size_t)graph->tensor_count, 1)))
+                return NULL;
+            if (!join_substitution(g, arena, i, made)) return NULL;
+            continue;
+        }
+        int32_t added = added_mask(graph, n);
+        if (added >= 0) { /* a mask of nothing: eager mode has None there */
+            if (!start_walk(&c, arena)) return NULL;
+            if (added != last_added)
+                drops = skips(graph, &c, added, n->args[0].tensor) && !c.causal;
+            last_added = added;
+            last_mask = -1; /* c says no more what it was */
+            if (!drops) continue;
+            if (!g && !(g = copy_graph(graph, arena))) return NULL;
+            g->nodes[i].target = "aten.alias.default";
+            g->nodes[i].arg_count = 1;
+            continue;
+        }
         if (strcmp(n->target, "aten.scaled_dot_product_attention.default") != 0) continue;
         int32_t mask = pl_node_tensor(n, "attn_mask"), key = pl_node_tensor(n, "key"),
                 value = pl_node_tensor(n, "value");
@@ -296,11 +456,7 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
         int32_t copied = mask, where = before_contiguous(graph, mask), condition = mask,
                 bias = masked_bias(graph, where, &condition);
         mask = condition;
-        if (!c.seen) {
-            c.seen = pl_arena_array(arena, (size_t)graph->node_count, 1);
-            c.stack = pl_arena_array(arena, (size_t)graph->node_count, sizeof *c.stack);
-            if (!c.seen || !c.stack) return NULL;
-        }
+        if (!start_walk(&c, arena)) return NULL;
         /* layers share a mask: look once */
         bool skip = mask == last_mask ? last_skips : skips(graph, &c, mask, key);
         last_mask = mask;

@@ -9,4 +9,7 @@
  * NULL: out of memory. */
 const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena);
 
+/* Whether a line of transformers' code makes an attention mask. */
+bool pl_makes_mask(const char *source);
+
 #endif

@@ -164,7 +164,7 @@ pl_value *pl_to_contiguous(pl_eager *e, pl_value *value, pl_dtype dtype) {
 }
 
 /* autocast_mode.cpp: copies of fp32 parameters that want gradients are made once and kept until the
- * region ends. */
+ * region ends; where no gradients are recorded too, since others use them then (2.11). */
 pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
     bool eligible = value->dtype == PL_DT_F32 || pl_dtype_is_half((pl_dtype)value->dtype);
     if (!eligible || value->dtype == dtype) return pl_hold(value);
@@ -173,7 +173,10 @@ pl_value *pl_autocast_to(pl_eager *e, pl_value *value, pl_dtype dtype) {
     if (!cacheable) return pl_to(e, value, dtype);
     pl_leaf *leaf = &e->leaves[value->leaf];
     if (!leaf->cast) {
+        bool grad_enabled = e->grad_enabled;
+        e->grad_enabled = true;
         leaf->cast = pl_to(e, value, dtype);
+        e->grad_enabled = grad_enabled;
         e->cached[e->cached_count++] = value->leaf;
     }
     return pl_hold(leaf->cast);
