@@ -361,34 +361,65 @@ static void logits_outlive_their_wider_copy(void) {
 
 /* ---- names ---- */
 
+/* The bytes that forward takes at its most beyond what was there. */
+static int64_t forward_peak(const built *b) {
+    pl_tape *tape = train(b, &plain);
+    if (!tape) return -1;
+    span s = phase_of(tape, PL_PHASE_FORWARD, 1);
+    int64_t bytes = peak(tape, s) - alive(tape, s.begin, PL_KINDS);
+    pl_tape_close(&tape);
+    return bytes;
+}
+
 /* diffusers' AutoencoderTiny quantizes what its encoder gave to bytes: no gradient goes back, but
- * the name enc holds it, and all that led to it, until the call ends. */
+ * the name enc, of the line that called the encoder, holds it and all that led to it until the call
+ * ends. */
 static void a_name_that_is_read_is_held(void) {
     built *b = new_graph();
     int32_t x = INPUT(b, 32, 64), w = PARAMETER(b, 64, 64), v = PARAMETER(b, 64, 64);
     int32_t encoder = module(b, "encoder", 0), decoder = module(b, "decoder", 0);
-    int32_t enc = in_module(b, unary(b, "aten.exp.default", linear(b, x, w, -1)), encoder);
-    with_source(b, enc, "vae.py:818: x = self.layers(x.add(1).div(2))");
-    const char *line =
-        "autoencoder_tiny.py:310: scaled_enc = self.scale_latents(enc).mul_(255).byte()";
-    pl_node *to = node_of(b, "aten.to.dtype", line, enc);
+    b->modules[encoder].line = "autoencoder_tiny.py:306: enc = self.encode(sample).latents";
+    b->modules[decoder].line = "autoencoder_tiny.py:316: dec = self.decode(unscaled_enc).sample";
+    const char *inside = "vae.py:818: return self.layers(x)";
+    int32_t enc = with_source(b, in_module(b, linear(b, x, w, -1), encoder), inside);
+    enc = with_source(b, in_module(b, unary(b, "aten.exp.default", enc), encoder), inside);
+    pl_node *to =
+        node_of(b, "aten.to.dtype", "autoencoder_tiny.py:310: scaled_enc = self.scale(enc)", enc);
     add_arg(to, "dtype", PL_ARG_DTYPE)->i = PL_DT_U8;
     int32_t bytes = gives(b, to, PL_DT_U8, SIZES(32, 64));
     pl_node *wider =
         node_of(b, "aten.to.dtype",
                 "autoencoder_tiny.py:314: unscaled_enc = self.unscale(scaled_enc)", bytes);
     add_arg(wider, "dtype", PL_ARG_DTYPE)->i = PL_DT_F32;
-    int32_t unscaled = GIVES(b, wider, 32, 64);
-    int32_t dec = in_module(b, linear(b, unscaled, v, -1), decoder);
-    with_source(b, dec, "vae.py:892: x = self.layers(x)");
-    finish(b, in_module(b, unary(b, "aten.exp.default", dec), decoder));
-    pl_tape *tape = train(b, &plain);
-    if (tape) {
-        span s = phase_of(tape, PL_PHASE_FORWARD, 1);
-        /* at its most: the encoder's exponential, bytes, floats, the decoder's two */
-        CHECK_INT(peak(tape, s) - alive(tape, s.begin, PL_KINDS), 8192 + 2048 + 3 * 8192);
+    int32_t dec = in_module(b, linear(b, GIVES(b, wider, 32, 64), v, -1), decoder);
+    with_source(b, dec, inside);
+    dec = in_module(b, unary(b, "aten.exp.default", dec), decoder);
+    finish(b, with_source(b, dec, inside));
+    /* the encoder's exponential, bytes, floats, the decoder's two */
+    CHECK_INT(forward_peak(b), 8192 + 2048 + 3 * 8192);
+    b->modules[encoder].line = "autoencoder_tiny.py:306: self.encode(sample)"; /* none holds it */
+    CHECK_INT(forward_peak(b), 2048 + 3 * 8192);
+    free(b);
+}
+
+/* x = block(x) in a loop: what x was before goes when the first block has returned, what a block
+ * gave when the next one has. */
+static void loops_let_go(void) {
+    built *b = new_graph();
+    int32_t x = INPUT(b, 32, 64), w = PARAMETER(b, 64, 64);
+    int32_t stem = module(b, "stem", 0);
+    b->modules[stem].line = "net.py:10: x = self.stem(x)";
+    int32_t y = with_source(b, in_module(b, linear(b, x, w, -1), stem), "stem.py:1: return x @ w");
+    for (int i = 0; i < 2; i++) {
+        int32_t block = module(b, i ? "blocks.1" : "blocks.0", 0);
+        b->modules[block].line = "net.py:12: x = block(x)";
+        y = with_source(b, in_module(b, unary(b, "aten.add.Scalar", y), block),
+                        "b.py:1: return x + 1");
     }
-    pl_tape_close(&tape);
+    pl_node *tail = node_of(b, "aten.mul.Scalar", "net.py:14: return x * 2", y);
+    finish(b, GIVES(b, tail, 32, 64));
+    CHECK_EVENTS(b, &plain, PL_PHASE_FORWARD, 1, true,
+                 "1:8192 2:8192 -1 3:8192 -2 4:8192 5:4 -3 -4");
     free(b);
 }
 
@@ -406,5 +437,6 @@ int main(void) {
     RUN(products_agree_on_a_type);
     RUN(logits_outlive_their_wider_copy);
     RUN(a_name_that_is_read_is_held);
+    RUN(loops_let_go);
     return check_done();
 }

@@ -102,6 +102,30 @@ static void mlp(void) {
     pl_graph_close(NULL);
 }
 
+/* Frames of a stack trace and the modules around a node tell which line called each module: GPT-2's
+ * blocks from a loop, a layer of PyTorch's own from its block. */
+static void lines_that_called_modules(void) {
+    static const struct {
+        const char *path, *line;
+    } calls[] = {{"", ""},
+                 {"transformer.wte", "modeling_gpt2.py:569: inputs_embeds = self.wte(input_ids)"},
+                 {"transformer.h.0", "modeling_gpt2.py:608: hidden_states = block("},
+                 {"transformer.h.0.ln_1", "modeling_gpt2.py:273: hidden_states = self.ln_1("},
+                 {"transformer.h.0.attn", "modeling_gpt2.py:274: attn_output, _ = self.attn("}};
+    pl_graph *g = open_fixture("gpt2-tiny");
+    if (!g) return;
+    size_t found = 0;
+    for (int32_t m = 0; m < g->module_count; m++)
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+            if (strcmp(g->modules[m].path, calls[i].path) != 0) continue;
+            const char *line = g->modules[m].line ? g->modules[m].line : "none";
+            CHECK(strncmp(line, calls[i].line, strlen(calls[i].line)) == 0);
+            found++;
+        }
+    CHECK_INT(found, sizeof calls / sizeof *calls);
+    pl_graph_close(&g);
+}
+
 static void static_graph(void) {
     pl_graph *g = open_fixture("mlp-static"), *bound = NULL;
     if (!g) return;
@@ -744,6 +768,7 @@ static void memory_grows_as_the_graph(void) {
 int main(int argc, char **argv) {
     if (argc > 1) folder = argv[1];
     RUN(mlp);
+    RUN(lines_that_called_modules);
     RUN(static_graph);
     RUN(bound_to_a_batch);
     RUN(mixed);

@@ -9,6 +9,8 @@
 #ifndef PL_GRAPH_GRAPH_H
 #define PL_GRAPH_GRAPH_H
 
+#include <string.h>
+
 #include "core/arena.h"
 #include "core/error.h"
 
@@ -110,7 +112,13 @@ typedef struct pl_module {
     const char *type; /* "torch.nn.modules.linear.Linear" */
     int32_t parent;   /* index, or -1 */
     int32_t call;     /* 0 for the first call of this path, 1 for the second (path@1), ... */
+    const char *line; /* of code that called it, as a node's source; NULL or "": not known */
 } pl_module;
+
+/* One of PyTorch's own layers and containers. */
+static inline bool pl_module_is_torch(const pl_module *module) {
+    return strncmp(module->type, "torch.nn.", 9) == 0;
+}
 
 /* Modules around a module, itself included, are walked up for every operator: more than Python's own
  * stack would take are none. */

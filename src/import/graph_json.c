@@ -233,6 +233,8 @@ static bool read_module(reader *r) {
             read_id(r, &m.parent);
         else if (PL_JSON_IS(&key, "call"))
             read_id(r, &m.call);
+        else if (PL_JSON_IS(&key, "line"))
+            read_string(r, &m.line);
         else
             pl_json_skip(&r->json);
     }

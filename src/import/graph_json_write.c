@@ -105,6 +105,7 @@ static void put_module(pl_json_writer *w, const pl_module *m) {
     pl_json_put_string(w, "type", m->type);
     pl_json_put_int(w, "parent", m->parent);
     pl_json_put_int(w, "call", m->call);
+    if (m->line && *m->line) pl_json_put_string(w, "line", m->line);
     pl_json_put_close(w, '}');
 }
 

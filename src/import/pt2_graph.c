@@ -400,7 +400,8 @@ static bool keep_node(reader *r, const node_text *n, const char *target) {
     if (!node.args || !node.outputs) return pl_pt2_no_memory(r);
     if (r->arg_count) memcpy(node.args, r->args, r->arg_count * sizeof *node.args);
     if (!pl_pt2_args_placed(r, node.args, r->arg_count, n->at)) return false;
-    if (!pl_pt2_module(r, &n->stack, &node.module) || !pl_pt2_source(r, &n->trace, &node.source))
+    if (!pl_pt2_module(r, &n->stack, &node.module) || !pl_pt2_source(r, &n->trace, &node.source) ||
+        !pl_pt2_callers(r, &n->trace, node.module))
         return false;
     for (size_t i = 0; i < r->out_count; i++) {
         node.outputs[i] = r->outs[i] < 0 ? -1 : pl_pt2_tensor(r, r->outs[i], n->at);

@@ -174,31 +174,16 @@ static bool is_library(const char *frame, const char *end) {
     return comma && memmem(frame, (size_t)(comma - frame), part, sizeof part - 1);
 }
 
-/* "modeling_gpt2.py:682: code", from the innermost frame that is not PyTorch's own. Works on the
- * text with its escapes: a quote is \" and a new line \n there. */
-bool pl_pt2_source(reader *r, const pl_json_text *trace, const char **source) {
-    static const char file[] = "File \\\"", line[] = ", line ";
+static const char frame_word[] = "File \\\"";
+
+/* "modeling_gpt2.py:682: code" of one frame. Works on the text with its escapes: a quote is \" and a
+ * new line \n there. "": an odd one. */
+static bool frame_line(reader *r, const char *frame, const char *frame_end, const char **source) {
+    static const char line[] = ", line ";
     *source = "";
-    if (trace->length == 0) return true;
-    const char *start = trace->bytes, *end = start + trace->length;
-    if (trace->length == r->last_trace.length &&
-        !memcmp(trace->bytes, r->last_trace.bytes, trace->length)) {
-        *source = r->last_source;
-        return true;
-    }
-    r->last_trace = *trace;
-    r->last_source = "";
-    const char *frame = last_word(start, end, file, sizeof file - 1), *frame_end = end;
-    if (!frame) return true;
-    while (is_library(frame, frame_end)) {
-        const char *outer = last_word(start, frame, file, sizeof file - 1);
-        if (!outer) break;
-        frame_end = frame;
-        frame = outer;
-    }
     char text[LINE_LIMIT * 2 + 64];
     size_t length = 0;
-    const char *path = frame + sizeof file - 1, *base = path, *at = path;
+    const char *path = frame + sizeof frame_word - 1, *base = path, *at = path;
     for (; at < frame_end && *at != ',' && !(*at == '\\' && at[1] == '"'); at++)
         if (*at == '/') base = at + 1;
     size_t name = (size_t)(at - base) < 64 ? (size_t)(at - base) : 64;
@@ -235,7 +220,7 @@ bool pl_pt2_source(reader *r, const pl_json_text *trace, const char **source) {
     /* the table keeps the bytes it is given: look first, copy only what is new */
     int32_t entry = pl_names_find(&r->names, text, length, SPACE_STRINGS);
     if (entry >= 0 && r->names.entries[entry].copy) {
-        *source = r->last_source = r->names.entries[entry].copy;
+        *source = r->names.entries[entry].copy;
         return true;
     }
     char *kept = pl_arena_string(r->scratch, text, length);
@@ -244,6 +229,64 @@ bool pl_pt2_source(reader *r, const pl_json_text *trace, const char **source) {
     entry = pl_names_get(&r->names, kept, length, SPACE_STRINGS);
     if (entry < 0) return pl_pt2_no_memory(r);
     r->names.entries[entry].copy = copy;
-    *source = r->last_source = copy;
+    *source = copy;
+    return true;
+}
+
+/* From the innermost frame that is not PyTorch's own. */
+bool pl_pt2_source(reader *r, const pl_json_text *trace, const char **source) {
+    *source = "";
+    if (trace->length == 0) return true;
+    const char *start = trace->bytes, *end = start + trace->length;
+    if (trace->length == r->last_trace.length &&
+        !memcmp(trace->bytes, r->last_trace.bytes, trace->length)) {
+        *source = r->last_source;
+        return true;
+    }
+    r->last_trace = *trace;
+    r->last_source = "";
+    const char *frame = last_word(start, end, frame_word, sizeof frame_word - 1), *frame_end = end;
+    if (!frame) return true;
+    while (is_library(frame, frame_end)) {
+        const char *outer = last_word(start, frame, frame_word, sizeof frame_word - 1);
+        if (!outer) break;
+        frame_end = frame;
+        frame = outer;
+    }
+    if (!frame_line(r, frame, frame_end, source)) return false;
+    r->last_source = *source;
+    return true;
+}
+
+/* Frames are those of forward functions alone, from the model's own inwards; PyTorch's own left out,
+ * there is one per module that is not PyTorch's. Which line called a module is the frame of the
+ * nearest such module around it. */
+bool pl_pt2_callers(reader *r, const pl_json_text *trace, int32_t module) {
+    enum { DEEPEST = 32 };
+    if (module < 0 || trace->length == 0 || r->modules[module].line) return true;
+    const char *frames[DEEPEST], *ends[DEEPEST], *end = trace->bytes + trace->length;
+    int count = 0;
+    for (const char *at = trace->bytes; at < end && count < DEEPEST;) {
+        const char *next =
+            memmem(at + 1, (size_t)(end - at - 1), frame_word, sizeof frame_word - 1);
+        bool frame = (size_t)(end - at) >= sizeof frame_word - 1 &&
+                     memcmp(at, frame_word, sizeof frame_word - 1) == 0;
+        if (frame && !is_library(at, next ? next : end)) {
+            frames[count] = at;
+            ends[count++] = next ? next : end;
+        }
+        at = next ? next : end;
+    }
+    int own = 0; /* modules of others than PyTorch around the innermost one, itself included */
+    for (int32_t m = module; m >= 0; m = r->modules[m].parent)
+        own += !pl_module_is_torch(&r->modules[m]);
+    if (own > count) return true; /* some have no frame: which, nobody knows */
+    for (int32_t m = module; m >= 0; m = r->modules[m].parent) {
+        own -= !pl_module_is_torch(&r->modules[m]);
+        if (r->modules[m].line) continue;
+        r->modules[m].line = "";
+        if (own > 0 && !frame_line(r, frames[own - 1], ends[own - 1], &r->modules[m].line))
+            return false;
+    }
     return true;
 }

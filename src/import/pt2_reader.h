@@ -164,5 +164,7 @@ bool pl_pt2_module(reader *r, const pl_json_text *stack, int32_t *module);
 /* Fills pl_tensor.tied. */
 void pl_pt2_find_ties(reader *r);
 bool pl_pt2_source(reader *r, const pl_json_text *trace, const char **source);
+/* Fills pl_module.line of a module and of those around it, where they have none. */
+bool pl_pt2_callers(reader *r, const pl_json_text *trace, int32_t module);
 
 #endif

@@ -78,11 +78,10 @@ static const char *code_of(const char *source) {
     return past_condition(placed ? end + 2 : source);
 }
 
-/* The module whose forward holds a node's line: sources leave PyTorch's own frames out, so not one
- * of torch.nn. */
-static int32_t owner_of(const pl_graph *g, const pl_node *n) {
-    int32_t m = n->module;
-    while (m >= 0 && g->modules[m].parent >= 0 && strncmp(g->modules[m].type, "torch.nn.", 9) == 0)
+/* The module whose forward holds a line of module m: sources leave PyTorch's own frames out, so not
+ * one of torch.nn. */
+static int32_t owner_of(const pl_graph *g, int32_t m) {
+    while (m >= 0 && g->modules[m].parent >= 0 && pl_module_is_torch(&g->modules[m]))
         m = g->modules[m].parent;
     return m;
 }
@@ -105,13 +104,29 @@ static bool assigned_name(const char *source, size_t *length) {
     return *length > 0;
 }
 
-enum { NAMES = 32 };
-
 typedef struct name_slot {
     const char *name, *source;
     size_t length;
-    int32_t module, first, last; /* the line's nodes */
+    int32_t first, last; /* the line's nodes */
+    struct name_slot *next;
 } name_slot;
+
+/* Of one module's call: the line that is being run, and the names it has given so far. */
+typedef struct frame {
+    const char *line; /* NULL: none */
+    int32_t first, last;
+    int32_t child, child_last; /* the first module that the line calls, -1: none, and its end */
+    name_slot *names;
+} frame;
+
+/* Whether a line that calls modules is one of a loop: x = block(x), not x = self.fc(self.pool(x)). */
+static bool loops(const char *code) {
+    const char *at = strstr(code, " = ");
+    at = at ? at + 3 : code;
+    if (strncmp(at, "self.", 5) != 0) return true;
+    const char *end = at + strcspn(at, "([");
+    return *end == '[';
+}
 
 static void keep_until(finder *f, const name_slot *line, int32_t until) {
     const pl_graph *g = f->graph;
@@ -123,97 +138,65 @@ static void keep_until(finder *f, const name_slot *line, int32_t until) {
         }
 }
 
-static bool is_name(char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/* The one name that a line reads ("scaled = self.scale(enc).mul_(255)": enc), besides attributes,
- * numbers, what is called and what is between quotes. NULL: none, or several. */
-static const char *only_name(const char *code, size_t *length) {
-    const char *at = strstr(code, " = "), *found = NULL;
-    for (at = at ? at + 3 : code; *at;) {
-        if (*at == '"' || *at == '\'') return NULL;
-        if (!is_name(*at)) {
-            at++;
-            continue;
-        }
-        size_t n = 0;
-        while (is_name(at[n])) n++;
-        bool attribute = at > code && at[-1] == '.', number = *at >= '0' && *at <= '9';
-        bool called = at[n] == '(', held = at[n] == '.' && strncmp(at, "self.", 5) == 0;
-        bool module = at[n] == '.' && (strncmp(at, "torch.", 6) == 0 || strncmp(at, "F.", 2) == 0);
-        bool named = at[n] == '=' && at[n + 1] != '='; /* an argument's */
-        if (!attribute && !number && !called && !held && !module && !named) {
-            if (found && (n != *length || strncmp(found, at, n) != 0)) return NULL;
-            found = at;
-            *length = n;
-        }
-        at += n;
+/* The frame's line is done: what it assigns to a name replaces what the name held. */
+static bool end_line(finder *f, frame *at) {
+    size_t length;
+    const char *code = at->line ? code_of(at->line) : "";
+    const name_slot line = {code, at->line, 0, at->first, at->last, NULL};
+    at->line = NULL;
+    if (!assigned_name(code, &length)) return true;
+    name_slot *place = at->names;
+    while (place && !(place->length == length && strncmp(place->name, code, length) == 0))
+        place = place->next;
+    if (place) { /* the same line again: a Sequential with blocks between, whose own name moves on */
+        bool first = at->child >= 0 && loops(code); /* the loop's first time round */
+        if (strcmp(place->source, line.source) != 0)
+            keep_until(f, place, first ? at->child_last : line.last);
+    } else {
+        place = pl_arena_alloc(f->arena, sizeof *place);
+        if (!place) return false;
+        place->next = at->names;
+        at->names = place;
     }
-    return found;
-}
-
-/* What another call returned and a line reads by a name of its own is held by that name until the
- * call ends. Which lines of code named it is not in the graph, since they made nothing: so of the
- * model's own forward alone, which names most things once. */
-static void hold_read(finder *f, int32_t first, int32_t last, int32_t owner) {
-    const pl_graph *g = f->graph;
-    size_t length = 0, assigned = 0;
-    const char *code = code_of(g->nodes[first].source), *name = only_name(code, &length);
-    if (!name || !assigned_name(code, &assigned)) return;
-    if (assigned == length && strncmp(code, name, length) == 0) return;
-    int32_t read = -1;
-    for (int32_t i = first; i <= last; i++)
-        for (uint32_t k = 0; k < g->nodes[i].arg_count; k++) {
-            const pl_arg *arg = &g->nodes[i].args[k];
-            if (arg->kind == PL_ARG_TENSORS) return;
-            if (arg->kind != PL_ARG_TENSOR || arg->tensor < 0) continue;
-            const pl_tensor *t = &g->tensors[arg->tensor];
-            if (t->role != PL_ROLE_VALUE || t->producer >= first) continue;
-            if (read >= 0 && read != arg->tensor) return;
-            read = arg->tensor;
-        }
-    int32_t maker = read >= 0 ? g->tensors[read].producer : -1;
-    if (maker < 0 || owner_of(g, &g->nodes[maker]) == owner) return;
-    if (f->last_use[read] < f->module_last[owner]) f->last_use[read] = f->module_last[owner];
+    name_slot *next = place->next;
+    *place = line;
+    place->length = length;
+    place->next = next;
+    return true;
 }
 
 /* What a line of a module's code assigns to a name is held until the name is assigned again or the
- * call ends. Lines come from the graph's stack traces; a ring of the newest names is kept, older
- * ones end with their call. */
-static void find_names(finder *f) {
+ * call ends. Lines come from the graph's stack traces: that of the innermost forward, and those
+ * that called the modules around it, each in its own frame. */
+static bool find_names(finder *f) {
     const pl_graph *g = f->graph;
-    name_slot ring[NAMES] = {0};
-    int32_t newest = 0;
-    for (int32_t i = 0; i < g->node_count;) {
-        const pl_node *n = &g->nodes[i];
-        int32_t last = i, owner = owner_of(g, n);
-        while (last + 1 < g->node_count && strcmp(g->nodes[last + 1].source, n->source) == 0 &&
-               owner_of(g, &g->nodes[last + 1]) == owner)
-            last++;
-        size_t length;
-        const char *code = code_of(n->source);
-        if (owner >= 0 && g->modules[owner].parent < 0) hold_read(f, i, last, owner);
-        if (owner >= 0 && assigned_name(code, &length)) {
-            name_slot line = {code, n->source, length, owner, i, last};
-            name_slot *place = NULL;
-            for (int k = 0; k < NAMES && !place; k++)
-                if (ring[k].name && ring[k].module == owner && ring[k].length == length &&
-                    strncmp(ring[k].name, code, length) == 0)
-                    place = &ring[k];
-            if (place) { /* the same line again: a Sequential with blocks between, whose own name
-                            moves on */
-                if (strcmp(place->source, n->source) != 0) keep_until(f, place, last);
-            } else {
-                place = &ring[newest++ % NAMES];
-                if (place->name) keep_until(f, place, f->module_last[place->module]);
+    frame *frames = pl_arena_array(f->arena, (size_t)g->module_count + 1, sizeof *frames);
+    if (!frames) return false;
+    for (int32_t i = 0; i < g->node_count; i++) {
+        const char *line = g->nodes[i].source;
+        int32_t inner = g->nodes[i].module, owner = owner_of(g, inner);
+        for (; owner >= 0; owner = owner_of(g, g->modules[owner].parent)) {
+            frame *at = &frames[owner];
+            int32_t child = -1; /* of the owner */
+            for (; inner != owner; inner = g->modules[inner].parent) child = inner;
+            bool same = line && at->line && strcmp(at->line, line) == 0;
+            if (!same) {
+                if (!end_line(f, at)) return false;
+                at->line = line && *line ? line : NULL;
+                at->first = at->child_last = i;
+                at->child = child;
             }
-            *place = line;
+            if (child == at->child && at->child_last == at->last) at->child_last = i;
+            at->last = i;
+            line = g->modules[owner].line;
         }
-        i = last + 1;
     }
-    for (int k = 0; k < NAMES; k++)
-        if (ring[k].name) keep_until(f, &ring[k], f->module_last[ring[k].module]);
+    for (int32_t m = 0; m < g->module_count; m++) {
+        if (!end_line(f, &frames[m])) return false;
+        for (const name_slot *slot = frames[m].names; slot; slot = slot->next)
+            keep_until(f, slot, f->module_last[m]);
+    }
+    return true;
 }
 
 /* Whether a line hands cat or stack a list that has a name: the list, and all in it, lives to the
@@ -253,7 +236,7 @@ static bool find_last_uses(finder *f) {
             if (arg->kind == PL_ARG_TENSORS && takes_named_list(n->source)) hold_list(f, arg, i);
         }
     }
-    find_names(f);
+    if (!find_names(f)) return false;
     for (int32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i] >= 0) f->last_use[g->outputs[i]] = -1; /* held by the caller */
     return true;
