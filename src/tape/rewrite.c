@@ -199,7 +199,8 @@ static const char *own_function(const pl_graph *g, int32_t node) {
 /* Products that models compute in float whatever autocast says, in a region without it that the
  * graph does not show: on the meta device, on which models are exported, there is no autocast, and
  * code asks first (transformers' maybe_autocast, 5.22). By the module, or by their line:
- * F.linear(x.float(), weight.float()). */
+ * F.linear(x.float(), self.weight.float()). (Of matmul(q.float(), k.float()) there are those that
+ * autocast casts back, DeepSeek V3.2's indexer.) */
 static const char *const float_products[] = {"timm.models.efficientvit_mit.LiteMLA"};
 
 static bool in_float(const pl_graph *g, const pl_node *n) {
@@ -211,8 +212,7 @@ static bool in_float(const pl_graph *g, const pl_node *n) {
     if (!product || n->autocast != PL_AUTOCAST_JOB) return false;
     for (size_t i = 0; n->module >= 0 && i < sizeof float_products / sizeof *float_products; i++)
         if (strcmp(g->modules[n->module].type, float_products[i]) == 0) return true;
-    const char *first = strstr(n->source, ".float()");
-    return first && strstr(first + 1, ".float()");
+    return strstr(n->source, "weight.float()") != NULL;
 }
 
 /* first..last, the nodes of one call, become one operator over the call's input; the others are

@@ -131,6 +131,10 @@ pl_value *pl_new_output(pl_eager *e, const pl_node *node, uint32_t i, pl_dtype d
         channels_last_strides(out->dims, out->sizes, strides);
         return pl_new(e, dtype, out->dims, out->sizes, strides);
     }
+    /* In another type than the graph's, copies that its casts make are laid out anew
+     * (x.transpose(1, 2).to(float32, contiguous) of float32 is x itself). */
+    if (like && e->retyped && pl_same_sizes(like, out->dims, out->sizes) && pl_is_dense(like))
+        return pl_new(e, dtype, out->dims, out->sizes, like->strides);
     /* The graph's strides hold where they are dense; a view's strides must not reach into its base.
      */
     pl_value shape = {.sizes = out->sizes, .strides = out->strides, .dims = out->dims};
