@@ -185,6 +185,48 @@ static void masks_have_the_type_of_the_model(void) {
     free(b);
 }
 
+/* transformers' repeat_kv of keys [2, 2, 32, head], twice for each head, behind a causal mask that
+ * export alone makes. */
+static int32_t grouped_attention(built *b, int64_t head) {
+    static const char *const line =
+        "modeling_gemma4.py:400: causal_mask = create_causal_mask(  # not sliding";
+    int32_t q = PARAMETER(b, 2, 4, 32, head), kv = PARAMETER(b, 2, 2, 32, head);
+    pl_node *unsqueeze = node_of(b, "aten.unsqueeze.default", "", kv);
+    with_int(unsqueeze, "dim", 2);
+    pl_node *expand = node_of(b, "aten.expand.default", "", GIVES(b, unsqueeze, 2, 2, 1, 32, head));
+    pl_node *reshape = node_of(b, "aten.reshape.default", "", GIVES(b, expand, 2, 2, 2, 32, head));
+    int32_t many = GIVES(b, reshape, 2, 4, 32, head);
+    pl_node *ones = add_node(b, "aten.arange.default");
+    with_int(ones, "end", 32);
+    ones->source = line;
+    int32_t positions = gives(b, ones, PL_DT_I64, SIZES(1, 1, 1, 32));
+    pl_node *below = node_of(b, "aten.le.Tensor", line, positions);
+    with(below, "other", positions);
+    int32_t mask = gives(b, below, PL_DT_BOOL, SIZES(1, 1, 32, 32));
+    pl_node *node = add_node(b, "aten.scaled_dot_product_attention.default");
+    with(node, "query", q);
+    with(node, "key", many);
+    with(node, "value", many);
+    with(node, "attn_mask", mask);
+    node->source = "sdpa_attention.py:150: attn_output = scaled_dot_product_attention(";
+    return GIVES(b, node, 2, 4, 32, head);
+}
+
+/* sdpa_attention.py, 5.22 (use_gqa_in_sdpa): heads of up to 256 go to the kernel in groups, larger
+ * ones are repeated in eager mode too. The mask is made in neither; a word in a comment of its line
+ * ("sliding") makes it no other. In bf16 cuDNN's kernel takes groups: the result, its logsumexp and
+ * two numbers. */
+static void groups_of_large_heads_are_repeated(void) {
+    built *b = new_graph();
+    finish(b, grouped_attention(b, 64));
+    CHECK_EVENTS(b, &half, PL_PHASE_FORWARD, 1, true, "1:32768 2:1024 3:8 4:8 5:2");
+    free(b);
+    b = new_graph(); /* the repeated keys, the memory-efficient kernel's float sums, a logsumexp */
+    finish(b, grouped_attention(b, 320));
+    CHECK_EVENTS(b, &half, PL_PHASE_FORWARD, 1, true, "1:163840 2:163840 3:1024 4:327680 -4 5:2");
+    free(b);
+}
+
 /* ---- kernels ---- */
 
 /* attention.cpp, 2.11: flash_attention pads heads of other than multiples of 8 elements
@@ -320,6 +362,35 @@ static void a_call_casts_back(void) {
     free(b);
 }
 
+/* x.transpose(1, 2).to(torch.float32, memory_format=torch.contiguous_format) of float32 is x itself,
+ * turned; of bf16 it is a copy row by row, and so is what is made of it: it can be seen as other
+ * sizes without one more. */
+static void layouts_follow_the_casts(void) {
+    built *b = new_graph();
+    int32_t x = PARAMETER(b, 4, 8, 16);
+    pl_node *turn = node_of(b, "aten.transpose.int", "", x);
+    with_int(turn, "dim0", 1);
+    with_int(turn, "dim1", 2);
+    int32_t turned = GIVES(b, turn, 4, 16, 8);
+    pl_node *to = node_of(b, "aten.to.dtype",
+                          "delta.py:1: x = x.transpose(1, 2).to(torch.float32, "
+                          "memory_format=torch.contiguous_format)",
+                          turned);
+    add_arg(to, "dtype", PL_ARG_DTYPE)->i = PL_DT_F32;
+    add_arg(to, "memory_format", PL_ARG_STRING)->s = "contiguous";
+    int32_t plain_rows = GIVES(b, to, 4, 16, 8), made = unary(b, "aten.exp.default", plain_rows);
+    int32_t like[] = {turned, plain_rows, made};
+    for (int i = 0; i < 3; i++) {
+        b->strides[like[i]][1] = 1;
+        b->strides[like[i]][2] = 16;
+    }
+    pl_node *rows = node_of(b, "aten.reshape.default", "", made);
+    finish(b, GIVES(b, rows, 4, 128));
+    CHECK_EVENTS(b, &plain, PL_PHASE_FORWARD, 1, true, "1:2048 2:2048 3:4 -2"); /* one more */
+    CHECK_EVENTS(b, &half, PL_PHASE_FORWARD, 1, true, "1:2048 2:2048 3:4 -1");
+    free(b);
+}
+
 /* A linear layer takes arguments of one type: in a bf16 job there was a cast before it that the
  * float32 graph does not show (diffusers' timesteps_proj.to(dtype=hidden_dtype)). */
 static void products_agree_on_a_type(void) {
@@ -428,12 +499,14 @@ int main(void) {
     RUN(other_loops_stay);
     RUN(masks_of_nothing_are_not_added);
     RUN(masks_have_the_type_of_the_model);
+    RUN(groups_of_large_heads_are_repeated);
     RUN(flash_pads_heads);
     RUN(rms_norm_of_two_types);
     RUN(copies_made_without_gradients_lead_on);
     RUN(products_of_floats_stay_float);
     RUN(a_name_tells_the_type);
     RUN(a_call_casts_back);
+    RUN(layouts_follow_the_casts);
     RUN(products_agree_on_a_type);
     RUN(logits_outlive_their_wider_copy);
     RUN(a_name_that_is_read_is_held);

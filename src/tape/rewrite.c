@@ -182,6 +182,15 @@ static int32_t before_repeat(const pl_graph *g, int32_t id) {
     return g->tensors[at].dims == 4 ? at : id;
 }
 
+/* use_gqa_in_sdpa (sdpa_attention.py, 5.22): heads that a kernel takes; others are repeated in eager
+ * mode too. */
+static bool takes_groups(const pl_tensor *key, const pl_tensor *value) {
+    enum { LARGEST_HEAD = 256 };
+    return key->dims > 0 && value->dims > 0 &&
+           key->sizes[key->dims - 1] == value->sizes[value->dims - 1] &&
+           key->sizes[key->dims - 1] <= LARGEST_HEAD;
+}
+
 /* Modules whose call is an autograd function written in Python: export looks through it and shows
  * the operators of its forward, which eager mode runs without recording them. */
 static const struct {
@@ -484,6 +493,7 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
         pl_arg *args = pl_arena_array(arena, n->arg_count + 2, sizeof *args);
         if (!args) return NULL;
         uint32_t count = 0;
+        bool grouped = takes_groups(&graph->tensors[key], &graph->tensors[value]);
         for (uint32_t k = 0; k < n->arg_count; k++) {
             pl_arg arg = n->args[k];
             if (strcmp(arg.name, "attn_mask") == 0 && bias >= 0)
@@ -491,8 +501,8 @@ const pl_graph *pl_rewrite(const pl_graph *graph, pl_arena *arena) {
             else if (strcmp(arg.name, "attn_mask") == 0)
                 continue;
             if (strcmp(arg.name, "is_causal") == 0 || strcmp(arg.name, "enable_gqa") == 0) continue;
-            if (strcmp(arg.name, "key") == 0) arg.tensor = before_repeat(graph, key);
-            if (strcmp(arg.name, "value") == 0) arg.tensor = before_repeat(graph, value);
+            if (grouped && strcmp(arg.name, "key") == 0) arg.tensor = before_repeat(graph, key);
+            if (grouped && strcmp(arg.name, "value") == 0) arg.tensor = before_repeat(graph, value);
             args[count++] = arg;
         }
         args[count++] = (pl_arg){.name = "is_causal", .kind = PL_ARG_BOOL, .i = causal && bias < 0};
