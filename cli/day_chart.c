@@ -79,10 +79,15 @@ static const panel panels[] = {
 };
 enum { PANELS = sizeof panels / sizeof *panels };
 
+/* Wider than most faces have it, so that no name meets what stands beside it. */
+static double name_width(const char *name) {
+    return 1.12 * svg_text_width(name, 12);
+}
+
 static double names_width(const day_runs *runs) {
     double wide = 0;
     for (size_t i = 0; i < runs->count; i++)
-        wide = fmax(wide, svg_text_width(runs->outcomes[i]->policy, 12));
+        wide = fmax(wide, name_width(runs->outcomes[i]->policy));
     return wide + 10;
 }
 
@@ -193,7 +198,7 @@ static double draw_legend(FILE *out, const day_runs *runs, double y) {
     double x = MARGIN;
     for (size_t i = 0; i < runs->count; i++) {
         const char *name = runs->outcomes[i]->policy;
-        double wide = 18 + svg_text_width(name, 12) + 18;
+        double wide = 18 + name_width(name) + 14;
         if (x + wide > WIDTH - MARGIN) {
             x = MARGIN;
             y += 20;
@@ -210,7 +215,7 @@ static int legend_lines(const day_runs *runs) {
     double x = MARGIN;
     int lines = 1;
     for (size_t i = 0; i < runs->count; i++) {
-        double wide = 18 + svg_text_width(runs->outcomes[i]->policy, 12) + 18;
+        double wide = 18 + name_width(runs->outcomes[i]->policy) + 14;
         if (x + wide > WIDTH - MARGIN) {
             x = MARGIN;
             lines++;

@@ -261,7 +261,7 @@ const option_row option_table[] = {
      "chance of an out-of-memory on a card that is accepted, in percent, 0.5 to 50"},
     {IN(SIMULATE), "guess", 0, "PAIRS", OPTION_TEXT, PLACE(guess), NULL,
      "whole=0.3,low=0.1,spare=1.2",
-     "what users ask for: with these chances the whole card, or a power of two GiB that is too little; "
+     "what users ask for: with these chances a whole card, or a power of two GiB that is too little; "
      "else what the job takes times spare, rounded up to a power of two GiB"},
     {IN(SIMULATE), "peak-after", 0, "TIME", OPTION_TIME, PLACE(peak_ms), NULL, "60s",
      "how long after its start a job has taken all its memory; half of its run at most"},

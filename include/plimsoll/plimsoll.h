@@ -776,7 +776,7 @@ typedef struct pl_day_settings {
     double
         peak_s; /* default 60: from a job's start until it has taken all its memory, half its run at most */
     int64_t crashes; /* default 2: after so many a job gets cards of its own */
-    /* What users ask for: with these chances the whole card, or the power of two GiB below what the job takes; else
+    /* What users ask for: with these chances a whole card, or the power of two GiB below what the job takes; else
      * what it takes times guess_spare, rounded up to a power of two GiB. Defaults 0.3, 0.1, 1.2. */
     double guess_whole, guess_low, guess_spare;
     const pl_limits *

@@ -25,6 +25,7 @@ typedef struct day_job {
     uint32_t version;       /* of its events: older ones are void */
     uint32_t tried;         /* the last round of frees after which all cards were tried */
     int32_t crashes;
+    bool asks_whole; /* its user does */
     bool runs, alone, at_peak, done;
 } day_job;
 

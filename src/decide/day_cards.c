@@ -34,6 +34,7 @@ typedef struct class {
 
 struct day_cards {
     day_card *list;
+    int32_t *order; /* cards by what is left, then by number */
     size_t count, empty;
     class classes[MOST_CLASSES];
     int class_count;
@@ -67,6 +68,10 @@ static pl_span belief(const day_cards *c, const day_job *j) {
     if (c->policy == DAY_REQUESTED) return (pl_span){j->guess, j->guess, j->guess};
     if (c->policy == DAY_ESTIMATOR) return c->sizes->kinds[j->kind].said[c->by];
     return (pl_span){j->truth, j->truth, j->truth};
+}
+
+static bool takes_whole(const day_cards *c, const day_job *j) {
+    return c->policy == DAY_EXCLUSIVE || j->alone || (c->policy == DAY_REQUESTED && j->asks_whole);
 }
 
 static const pl_spread_points *points_of(day_cards *c, const class *of, int32_t kind) {
@@ -241,42 +246,74 @@ static bool choose_whole(day_cards *c, const day_job *j, const int32_t *only, si
     return true;
 }
 
+/* ---- by what is left ---- */
+
+static bool before(const day_cards *c, int32_t a, double left, int32_t card) {
+    double has = c->list[a].left;
+    return has < left || (has == left && a < card);
+}
+
+/* Where in the order a card with so much left stands, or would. */
+static size_t place_of(const day_cards *c, double left, int32_t card) {
+    size_t low = 0, high = c->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (before(c, c->order[middle], left, card))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The card has so much left from now on, and moves. */
+static void set_left(day_cards *c, int32_t card, double left) {
+    size_t from = place_of(c, c->list[card].left, card), to = place_of(c, left, card);
+    int32_t *o = c->order;
+    if (to > from) to--; /* counted without itself */
+    if (to > from)
+        memmove(&o[from], &o[from + 1], (to - from) * sizeof *o);
+    else
+        memmove(&o[to + 1], &o[to], (from - to) * sizeof *o);
+    o[to] = card;
+    c->list[card].left = left;
+}
+
+/* Of a few cards, the one with the least left that the job may join; -1: none. */
+static int32_t best_of(day_cards *c, int32_t job, const pl_span *said, const int32_t *only,
+                       size_t count) {
+    int32_t best = -1;
+    for (size_t i = 0; i < count; i++) {
+        if (best >= 0 && !before(c, only[i], c->list[best].left, best)) continue;
+        if (may_join(c, only[i], job, said)) best = only[i];
+    }
+    return best;
+}
+
 bool day_cards_choose(day_cards *c, int32_t job, const int32_t *only, size_t count,
                       int32_t *chosen) {
     const day_job *j = &c->jobs[job];
     pl_span said = belief(c, j);
-    if (!only) count = c->count;
-    if (c->policy == DAY_EXCLUSIVE || j->alone) return choose_whole(c, j, only, count, chosen);
-    int64_t enough = 0;
-    for (size_t i = 0; i < count && enough < j->gpus; i++)
-        enough += c->list[only ? only[i] : (int32_t)i].left >= said.peak;
-    if (enough < j->gpus) return false;
-    /* By what is left, then by their order: each time the next one. */
-    double left = -1;
-    int32_t last = -1, got = 0;
-    while (got < j->gpus) {
-        int32_t best = -1;
-        for (size_t i = 0; i < count; i++) {
-            int32_t at = only ? only[i] : (int32_t)i;
-            double has = c->list[at].left;
-            if (has < said.peak || has < left || (has == left && at <= last)) continue;
-            if (best >= 0 && (has > c->list[best].left || (has == c->list[best].left && at > best)))
-                continue;
-            best = at;
-        }
-        if (best < 0) return false;
-        left = c->list[best].left;
-        last = best;
-        if (may_join(c, best, job, &said)) chosen[got++] = best;
+    if (takes_whole(c, j)) return choose_whole(c, j, only, only ? count : c->count, chosen);
+    if (only && j->gpus == 1) {
+        chosen[0] = best_of(c, job, &said, only, count);
+        return chosen[0] >= 0;
     }
-    return true;
+    int32_t got = 0;
+    size_t need = (size_t)j->gpus;
+    for (size_t i = place_of(c, said.peak, -1); i + need <= c->count + (size_t)got; i++) {
+        int32_t at = c->order[i];
+        if (may_join(c, at, job, &said)) chosen[got++] = at;
+        if (got == j->gpus) return true;
+    }
+    return false;
 }
 
 bool day_cards_fit(day_cards *c, int32_t job) {
     const day_job *j = &c->jobs[job];
     pl_span said = belief(c, j);
     int64_t enough = 0;
-    if (c->policy == DAY_EXCLUSIVE) return true;
+    if (takes_whole(c, j)) return true;
     if (!(said.peak >= 0)) return false;
     for (int k = 0; k < c->class_count; k++) {
         const class *of = &c->classes[k];
@@ -313,14 +350,10 @@ bool day_cards_put(day_cards *c, int32_t at, int32_t job) {
         own += cost_of(c, card, job, s->job, &known);
         c->unknown += !known;
     }
-    card->whole = c->policy == DAY_EXCLUSIVE || j->alone;
+    card->whole = takes_whole(c, j);
     pl_span said = belief(c, j);
-    if (!card->whole) {
-        card->left -= said.peak;
-        if (c->intervals) card->most += most_of(c, &c->classes[card->class], j->kind);
-    } else {
-        card->left = -1; /* nobody is to join */
-    }
+    set_left(c, at, card->whole ? -1 : card->left - said.peak); /* -1: nobody is to join */
+    if (c->intervals && !card->whole) card->most += most_of(c, &c->classes[card->class], j->kind);
     c->empty -= card->count == 0;
     card->seats[card->count++] = (day_seat){job, own};
     card->mix += mix_of(j->kind);
@@ -341,13 +374,13 @@ void day_cards_take(day_cards *c, int32_t at, int32_t job) {
     card->version++;
     pl_span said = belief(c, j);
     if (card->count == 0) { /* no sum of differences remains */
-        card->left = card->usable;
+        set_left(c, at, card->usable);
         card->most = 0;
         card->whole = false;
         c->empty++;
         return;
     }
-    card->left += said.peak;
+    set_left(c, at, card->left + said.peak);
     if (c->intervals) card->most -= most_of(c, &c->classes[card->class], j->kind);
     for (int32_t i = 0; i < card->count; i++) {
         day_seat *s = &card->seats[i];
@@ -412,6 +445,15 @@ static pl_status fill(day_cards *c, const pl_cluster *cluster, pl_error *err) {
                            "more than %d sizes of cards, or out of memory", MOST_CLASSES);
     }
     c->count = c->empty = cluster->count;
+    double last = -1;
+    for (size_t n = 0; n < c->count;) { /* the next larger class, in the cards' order */
+        double next = INFINITY;
+        for (int k = 0; k < c->class_count; k++)
+            if (c->classes[k].usable > last) next = fmin(next, c->classes[k].usable);
+        for (size_t i = 0; i < c->count; i++)
+            if (c->list[i].usable == next) c->order[n++] = (int32_t)i;
+        last = next;
+    }
     return PL_OK;
 }
 
@@ -430,10 +472,11 @@ pl_status day_cards_open(day_cards **out, const pl_cluster *cluster, pl_sizes *s
         c->intervals = policy == DAY_ESTIMATOR && sizes->intervals[by];
         c->spread_count = cluster->count < MOST_SPREADS ? cluster->count : MOST_SPREADS;
         c->list = calloc(cluster->count, sizeof *c->list);
+        c->order = calloc(cluster->count, sizeof *c->order);
         c->memo = calloc(MEMO, sizeof *c->memo);
         c->spreads = calloc(c->spread_count, sizeof(card_spread *));
     }
-    if (!c || !c->list || !c->memo || !c->spreads)
+    if (!c || !c->list || !c->order || !c->memo || !c->spreads)
         status = pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     if (status == PL_OK) status = fill(c, cluster, err);
     if (status == PL_OK)
@@ -454,6 +497,7 @@ void day_cards_close(day_cards **given) {
     for (size_t i = 0; c->spreads && i < c->spread_count; i++) free(c->spreads[i]);
     free(c->spreads);
     free(c->memo);
+    free(c->order);
     free(c->list);
     free(c);
     *given = NULL;

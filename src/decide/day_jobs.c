@@ -106,7 +106,6 @@ static int32_t named_kind(const pool *p, const pl_arrival *a) {
 /* ---- what users ask for ---- */
 
 static double guess_of(double truth, double usable, const pl_day_settings *s, size_t index) {
-    if (draw(s->seed, OF_WHOLE, index) < s->guess_whole) return usable;
     bool low = draw(s->seed, OF_LOW, index) * (1 - s->guess_whole) < s->guess_low;
     double power = log2(truth * (low ? 1 : s->guess_spare) / gib);
     return fmin(usable, gib * exp2(low ? floor(power) : ceil(power)));
@@ -157,6 +156,7 @@ pl_status day_jobs_make(day_job **out, pl_day_outcome *o, const pl_arrivals *tra
                        .gpus = a->gpus,
                        .before = -1,
                        .behind = -1};
+        j->asks_whole = draw(settings->seed, OF_WHOLE, i) < settings->guess_whole;
         j->guess = guess_of(j->truth, usable, settings, i);
         j->done = holds[kind] < a->gpus;
         o->impossible += j->done;
