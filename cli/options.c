@@ -253,8 +253,8 @@ const option_row option_table[] = {
     {IN(PLACE), "policy", 0, "P", OPTION_NAME, PLACE(policy), policy_name, "pack",
      "exclusive: empty cards alone; pack: the fullest that it fits; spread: the emptiest; "
      "interference: where the most work is done a second"},
-    {IN(PLACE) | IN(SIMULATE), "max-slowdown", 0, "X", OPTION_RATE, PLACE(most_slowdown), NULL, NULL,
-     "how many times longer a step of any job on a card may take"},
+    {IN(PLACE) | IN(SIMULATE), "max-slowdown", 0, "X", OPTION_RATE, PLACE(most_slowdown), NULL,
+     NULL, "how many times longer a step of any job on a card may take"},
     {IN(PLACE) | IN(SIMULATE), "max-jobs", 0, "N", OPTION_COUNT, PLACE(most), NULL, "any number",
      "jobs on one card"},
     {IN(PLACE) | IN(SIMULATE), "risk", 0, "P", OPTION_RISK, PLACE(place_risk), NULL, "1",
@@ -361,8 +361,9 @@ const option_row option_table[] = {
      PLACE(limits.memory_bytes), NULL, "4GiB",
      "memory that the command may take here, \"256MiB\", a quarter of it, at most 16 MiB, for the "
      "program itself; more is refused"},
-    {READ | IN(EVALUATE) | IN(TRAIN) | IN(SIMULATE), "max-time", 0, "TIME", OPTION_TIME, PLACE(max_ms), NULL,
-     "no limit", "time that the answer may take here, \"2s\" or \"500ms\"; more is refused"},
+    {READ | IN(EVALUATE) | IN(TRAIN) | IN(SIMULATE), "max-time", 0, "TIME", OPTION_TIME,
+     PLACE(max_ms), NULL, "no limit",
+     "time that the answer may take here, \"2s\" or \"500ms\"; more is refused"},
     {ALL_VERBS, "json", 'j', NULL, OPTION_SWITCH, PLACE(json), NULL, NULL,
      "print one JSON object instead of text"},
     {ALL_VERBS | 1u << VERB_NONE, "help", 'h', NULL, OPTION_SWITCH, PLACE(help), NULL, NULL,

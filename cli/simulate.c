@@ -267,7 +267,12 @@ static void print_json(const day_runs *runs, const pl_arrivals *arrivals, const 
     pl_json_put_string(&j, "format", pl_arrivals_format(arrivals));
     pl_json_put_int(&j, "cards", (int64_t)runs->cards);
     pl_json_put_int(&j, "kinds", (int64_t)pl_sizes_count(sizes));
-    pl_json_put_int(&j, "seed", (int64_t)(seed & INT64_MAX));
+    char text[32]; /* as evaluate has it: other readers keep no whole number beyond 2^53 */
+    snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
+    if (seed < UINT64_C(1) << 53)
+        pl_json_put_raw(&j, "seed", text);
+    else
+        pl_json_put_string(&j, "seed", text);
     pl_json_put_open(&j, "policies", '[');
     for (size_t i = 0; i < runs->count; i++) json_run(&j, runs->days[i]);
     pl_json_put_close(&j, ']');

@@ -306,17 +306,17 @@ static void decisions_are_those_of_place(void) {
     state = 5;
     pl_cluster *cluster = cards_of(6, 40);
     pl_sizes *sizes = random_sizes(12, 12);
-    static day_job jobs[JOBS];
+    static pl_day_job jobs[JOBS];
     pl_day_settings s;
     pl_place_settings place;
-    day_cards *cards = NULL;
+    pl_day_cards *cards = NULL;
     pl_day_settings_default(&s);
     pl_place_settings_default(&place);
-    CHECK_INT(day_cards_open(&cards, cluster, sizes, jobs, DAY_ESTIMATOR, 0, &s, NULL), PL_OK);
+    CHECK_INT(pl_day_cards_open(&cards, cluster, sizes, jobs, DAY_ESTIMATOR, 0, &s, NULL), PL_OK);
     int placed = 0, refused = 0;
     for (int i = 0; i < JOBS; i++) {
-        day_job *j = &jobs[i];
-        *j = (day_job){.kind = (int32_t)(unit() * 12), .gpus = 1, .slowdown = 1};
+        pl_day_job *j = &jobs[i];
+        *j = (pl_day_job){.kind = (int32_t)(unit() * 12), .gpus = 1, .slowdown = 1};
         pl_demand d = sizes->kinds[j->kind].demand;
         const pl_span *said = &sizes->kinds[j->kind].said[0];
         d.low_bytes = (int64_t)said->low;
@@ -326,12 +326,12 @@ static void decisions_are_those_of_place(void) {
         CHECK_INT(pl_place(&p, cluster, &d, 1, &place, NULL), PL_OK);
         const pl_place_option *best = pl_placement_at(p, 0);
         int32_t chosen = -1;
-        bool found = day_cards_choose(cards, i, NULL, 0, &chosen);
+        bool found = pl_day_cards_choose(cards, i, NULL, 0, &chosen);
         CHECK(found == best->possible);
         if (found && best->possible) {
             CHECK_INT(chosen, best->card);
             pl_cluster_add(cluster, best->card, &d, NULL);
-            CHECK(day_cards_put(cards, chosen, i));
+            CHECK(pl_day_cards_put(cards, chosen, i));
             j->one = chosen;
             j->cards = &j->one;
             j->runs = true;
@@ -342,14 +342,14 @@ static void decisions_are_those_of_place(void) {
         if (unit() < 0.6) continue;
         int gone = (int)(unit() * i); /* one of those that run, if this does */
         if (!jobs[gone].runs) continue;
-        day_cards_take(cards, jobs[gone].one, gone);
+        pl_day_cards_take(cards, jobs[gone].one, gone);
         CHECK_INT(pl_cluster_remove(cluster, (size_t)jobs[gone].one,
                                     sizes->kinds[jobs[gone].kind].demand.name, NULL),
                   PL_OK);
         jobs[gone].runs = false;
     }
     CHECK(placed > 50 && refused > 20);
-    day_cards_close(&cards);
+    pl_day_cards_close(&cards);
     pl_sizes_close(&sizes);
     pl_cluster_close(&cluster);
 }

@@ -38,8 +38,8 @@ typedef struct event {
 typedef struct day {
     pl_day_outcome *o;
     const pl_day_settings *settings;
-    day_cards *cards;
-    day_job *jobs;
+    pl_day_cards *cards;
+    pl_day_job *jobs;
     size_t job_count, next; /* next: to come */
     event *heap;
     size_t events, event_room;
@@ -47,7 +47,7 @@ typedef struct day {
     int64_t waiting;
     uint32_t round; /* of frees */
     int32_t *chosen, *freed;
-    day_sums sums;
+    pl_day_sums sums;
     double now;
     pl_budget budget;
     pl_error *err;
@@ -118,7 +118,7 @@ static const event *soonest(day *d) {
 /* ---- the queue ---- */
 
 static void enqueue(day *d, int32_t job) {
-    day_job *j = &d->jobs[job];
+    pl_day_job *j = &d->jobs[job];
     j->before = d->last;
     j->behind = -1;
     j->since = d->now; /* it waits from now on */
@@ -133,7 +133,7 @@ static void enqueue(day *d, int32_t job) {
 }
 
 static void dequeue(day *d, int32_t job) {
-    day_job *j = &d->jobs[job];
+    pl_day_job *j = &d->jobs[job];
     if (j->before >= 0)
         d->jobs[j->before].behind = j->behind;
     else
@@ -152,10 +152,10 @@ static void dequeue(day *d, int32_t job) {
 /* Its work so far is done; from now on it moves as its cards let it. Its events are made anew: one of its peak
  * stands until it is there, since that does not depend on the pace. */
 static bool pace(day *d, int32_t job) {
-    day_job *j = &d->jobs[job];
+    pl_day_job *j = &d->jobs[job];
     double slowdown = 1;
     for (int32_t k = 0; k < j->gpus; k++)
-        slowdown = fmax(slowdown, day_cards_slowdown(d->cards, j->cards[k], job));
+        slowdown = fmax(slowdown, pl_day_cards_slowdown(d->cards, j->cards[k], job));
     j->left = fmax(0, j->left - (d->now - j->since) / j->slowdown);
     j->since = d->now;
     j->slowdown = slowdown;
@@ -170,23 +170,23 @@ static bool pace(day *d, int32_t job) {
 /* Jobs of these cards, whose slowdowns have changed; but: not that one. */
 static bool pace_all(day *d, const int32_t *cards, int32_t count, int32_t but) {
     for (int32_t k = 0; k < count; k++) {
-        const day_card *card = day_cards_at(d->cards, cards[k]);
+        const pl_day_card *card = pl_day_cards_at(d->cards, cards[k]);
         for (int32_t i = 0; i < card->count; i++) {
             int32_t job = card->seats[i].job;
             if (job == but) continue;
-            const day_job *j = &d->jobs[job];
+            const pl_day_job *j = &d->jobs[job];
             if (j->slowdown == card->seats[i].slowdown && j->gpus == 1) continue;
             if (!pace(d, job)) return false;
             for (int32_t n = 0; j->gpus > 1 && n < j->gpus; n++)
-                d->sums.sm += day_cards_busy(d->cards, j->cards[n]);
+                d->sums.sm += pl_day_cards_busy(d->cards, j->cards[n]);
         }
-        d->sums.sm += day_cards_busy(d->cards, cards[k]);
+        d->sums.sm += pl_day_cards_busy(d->cards, cards[k]);
     }
     return true;
 }
 
 static bool start(day *d, int32_t job) {
-    day_job *j = &d->jobs[job];
+    pl_day_job *j = &d->jobs[job];
     bool shared = false;
     j->cards = &j->one;
     if (j->gpus > 1) j->cards = malloc((size_t)j->gpus * sizeof *j->cards);
@@ -199,10 +199,10 @@ static bool start(day *d, int32_t job) {
     j->left = j->work;
     j->slowdown = 1;
     for (int32_t k = 0; k < j->gpus; k++) {
-        const day_card *card = day_cards_at(d->cards, j->cards[k]);
+        const pl_day_card *card = pl_day_cards_at(d->cards, j->cards[k]);
         d->sums.cards += card->count == 0;
         shared |= card->count > 0;
-        if (!day_cards_put(d->cards, j->cards[k], job)) return false;
+        if (!pl_day_cards_put(d->cards, j->cards[k], job)) return false;
     }
     d->o->placements++;
     d->o->shared += shared;
@@ -211,14 +211,14 @@ static bool start(day *d, int32_t job) {
 
 /* Off its cards, which are `freed` then. */
 static bool stop(day *d, int32_t job, int32_t *count) {
-    day_job *j = &d->jobs[job];
+    pl_day_job *j = &d->jobs[job];
     for (int32_t k = 0; k < j->gpus; k++) {
         if (j->at_peak) {
-            day_cards_hold(d->cards, j->cards[k], -j->truth);
+            pl_day_cards_hold(d->cards, j->cards[k], -j->truth);
             d->sums.bytes -= j->truth;
         }
-        day_cards_take(d->cards, j->cards[k], job);
-        const day_card *card = day_cards_at(d->cards, j->cards[k]);
+        pl_day_cards_take(d->cards, j->cards[k], job);
+        const pl_day_card *card = pl_day_cards_at(d->cards, j->cards[k]);
         d->sums.cards -= card->count == 0;
         d->freed[k] = j->cards[k];
     }
@@ -235,7 +235,7 @@ static bool stop(day *d, int32_t job, int32_t *count) {
 /* ---- waiting ---- */
 
 static bool try_start(day *d, int32_t job, const int32_t *only, size_t count, bool *started) {
-    *started = day_cards_choose(d->cards, job, only, count, d->chosen);
+    *started = pl_day_cards_choose(d->cards, job, only, count, d->chosen);
     return !*started || start(d, job);
 }
 
@@ -251,7 +251,7 @@ static bool serve(day *d, int32_t freed) {
     int64_t seen = 0;
     d->round++;
     for (int32_t job = d->first, behind; job >= 0 && seen < window_of(d); job = behind) {
-        day_job *j = &d->jobs[job];
+        pl_day_job *j = &d->jobs[job];
         bool started, few = j->gpus == 1 && j->tried + 1 == d->round;
         behind = j->behind;
         if (!try_start(d, job, few ? d->freed : NULL, (size_t)freed, &started)) return false;
@@ -263,10 +263,10 @@ static bool serve(day *d, int32_t freed) {
 }
 
 static bool come(day *d, int32_t job) {
-    day_job *j = &d->jobs[job];
+    pl_day_job *j = &d->jobs[job];
     bool started;
     if (j->done) return true;
-    if (!day_cards_fit(d->cards, job)) {
+    if (!pl_day_cards_fit(d->cards, job)) {
         j->alone = true;
         d->o->alone++;
     }
@@ -286,7 +286,7 @@ static bool end(day *d, int32_t job) {
 }
 
 static bool crash(day *d, int32_t job) {
-    day_job *j = &d->jobs[job];
+    pl_day_job *j = &d->jobs[job];
     int32_t freed;
     d->o->crashes++;
     d->o->lost_hours += (d->now - j->start) * j->gpus / 3600;
@@ -301,14 +301,14 @@ static bool crash(day *d, int32_t job) {
 }
 
 static bool peak(day *d, int32_t job) {
-    day_job *j = &d->jobs[job];
+    pl_day_job *j = &d->jobs[job];
     for (int32_t k = 0; k < j->gpus; k++) {
-        const day_card *card = day_cards_at(d->cards, j->cards[k]);
+        const pl_day_card *card = pl_day_cards_at(d->cards, j->cards[k]);
         if (card->held + j->truth > card->usable) return crash(d, job);
     }
     for (int32_t k = 0; k < j->gpus; k++) {
-        const day_card *card = day_cards_at(d->cards, j->cards[k]);
-        day_cards_hold(d->cards, j->cards[k], j->truth);
+        const pl_day_card *card = pl_day_cards_at(d->cards, j->cards[k]);
+        pl_day_cards_hold(d->cards, j->cards[k], j->truth);
         d->sums.bytes += j->truth;
         if (card->held > (double)d->o->most_held_bytes) d->o->most_held_bytes = (int64_t)card->held;
         if (card->held - card->usable > (double)d->o->most_over_bytes)
@@ -320,7 +320,7 @@ static bool peak(day *d, int32_t job) {
 
 static void pass_to(day *d, double time) {
     d->now = fmax(d->now, time);
-    day_sums_go(&d->sums, d->now);
+    pl_day_sums_go(&d->sums, d->now);
 }
 
 static pl_status run(day *d) {
@@ -374,12 +374,12 @@ static pl_status check(const pl_day_settings *s, pl_error *err) {
     return pl_limits_check(s->limits, err);
 }
 
-static pl_status policy_of(day_policy *policy, int *by, const char *name, const pl_sizes *sizes,
+static pl_status policy_of(pl_day_policy *policy, int *by, const char *name, const pl_sizes *sizes,
                            pl_error *err) {
     static const char *const names[] = {"exclusive", "requested", "oracle"};
     for (int i = 0; i < DAY_ESTIMATOR; i++)
         if (strcmp(name, names[i]) == 0) {
-            *policy = (day_policy)i;
+            *policy = (pl_day_policy)i;
             return PL_OK;
         }
     *policy = DAY_ESTIMATOR;
@@ -395,7 +395,7 @@ static pl_status policy_of(day_policy *policy, int *by, const char *name, const 
 static pl_status simulate(pl_day *out, const pl_cluster *cluster, const pl_arrivals *trace,
                           pl_sizes *sizes, const pl_day_settings *s, pl_error *err) {
     day d = {.o = &out->outcome, .settings = s, .first = -1, .last = -1, .round = 1, .err = err};
-    day_policy policy;
+    pl_day_policy policy;
     int by = 0;
     double most = 0, usable = 0;
     pl_status status = policy_of(&policy, &by, out->policy, sizes, err);
@@ -406,25 +406,25 @@ static pl_status simulate(pl_day *out, const pl_cluster *cluster, const pl_arriv
         usable += has;
     }
     pl_budget_start(&d.budget, s->limits);
-    status = day_jobs_make(&d.jobs, d.o, trace, sizes, s, most, cluster, err);
+    status = pl_day_jobs_make(&d.jobs, d.o, trace, sizes, s, most, cluster, err);
     if (status != PL_OK) return status;
     d.job_count = trace->count;
-    day_sums_start(&d.sums, trace->jobs[trace->count - 1].submit_s / DAY_POINTS);
+    pl_day_sums_start(&d.sums, trace->jobs[trace->count - 1].submit_s / DAY_POINTS);
     d.chosen = malloc(cluster->count * sizeof *d.chosen);
     d.freed = malloc(cluster->count * sizeof *d.freed);
     status = d.chosen && d.freed
-                 ? day_cards_open(&d.cards, cluster, sizes, d.jobs, policy, by, s, err)
+                 ? pl_day_cards_open(&d.cards, cluster, sizes, d.jobs, policy, by, s, err)
                  : no_memory(&d);
     d.o->intervals = policy == DAY_ESTIMATOR && sizes->intervals[by];
     if (status == PL_OK) status = run(&d);
     if (status == PL_OK) {
-        d.o->unknown_pairs = day_cards_unknown(d.cards);
-        status = day_figures(d.o, out->points, &out->point_count, &d.sums, d.jobs, d.job_count,
-                             cluster->count, usable, err);
+        d.o->unknown_pairs = pl_day_cards_unknown(d.cards);
+        status = pl_day_figures(d.o, out->points, &out->point_count, &d.sums, d.jobs, d.job_count,
+                                cluster->count, usable, err);
     }
     for (size_t i = 0; i < d.job_count; i++)
         if (d.jobs[i].cards && d.jobs[i].cards != &d.jobs[i].one) free(d.jobs[i].cards);
-    day_cards_close(&d.cards);
+    pl_day_cards_close(&d.cards);
     free(d.jobs);
     free(d.heap);
     free(d.chosen);

@@ -11,7 +11,7 @@
 
 /* ---- jobs ---- */
 
-typedef struct day_job {
+typedef struct pl_day_job {
     double truth;         /* bytes that it takes */
     double guess;         /* that its user asks for */
     double submit, work;  /* seconds; work: alone on its cards */
@@ -27,81 +27,87 @@ typedef struct day_job {
     int32_t crashes;
     bool asks_whole; /* its user does */
     bool runs, alone, at_peak, done;
-} day_job;
+} pl_day_job;
 
 /* A job for each of the trace's, which are the same whatever the policy: kind and truth by the seed, what its user
  * asks for. usable: of the largest card. A job that cannot run is done already. */
-pl_status day_jobs_make(day_job **out, pl_day_outcome *outcome, const pl_arrivals *trace,
-                        const pl_sizes *sizes, const pl_day_settings *settings, double usable,
-                        const pl_cluster *cluster, pl_error *err);
+pl_status pl_day_jobs_make(pl_day_job **out, pl_day_outcome *outcome, const pl_arrivals *trace,
+                           const pl_sizes *sizes, const pl_day_settings *settings, double usable,
+                           const pl_cluster *cluster, pl_error *err);
 
 /* ---- cards ---- */
 
-typedef struct day_seat {
+typedef struct pl_day_seat {
     int32_t job;
     double slowdown; /* on this card */
-} day_seat;
+} pl_day_seat;
 
-typedef struct day_card {
+typedef struct pl_day_card {
     double usable;
     double left; /* usable less what the policy believes of those on it */
     double most; /* of those on it, no more than that, as the policy has it */
     double held; /* by those at their peaks */
     double sm;   /* share of its multiprocessors' time */
-    day_seat *seats;
+    pl_day_seat *seats;
     int32_t count, room;
     int32_t class; /* cards of the same usable */
     uint64_t mix;  /* of the kinds on it, in any order */
     uint32_t version;
     pl_sharing sharing;
     bool whole; /* whose job shares with none */
-} day_card;
+} pl_day_card;
 
-typedef enum day_policy { DAY_EXCLUSIVE, DAY_REQUESTED, DAY_ORACLE, DAY_ESTIMATOR } day_policy;
+typedef enum pl_day_policy {
+    DAY_EXCLUSIVE,
+    DAY_REQUESTED,
+    DAY_ORACLE,
+    DAY_ESTIMATOR
+} pl_day_policy;
 
-typedef struct day_cards day_cards;
+typedef struct pl_day_cards pl_day_cards;
 
 /* by: of DAY_ESTIMATOR, of the sizes'. Kept by pointer: settings, sizes, jobs. */
-pl_status day_cards_open(day_cards **out, const pl_cluster *cluster, pl_sizes *sizes, day_job *jobs,
-                         day_policy policy, int by, const pl_day_settings *settings, pl_error *err);
-void day_cards_close(day_cards **cards);
-size_t day_cards_count(const day_cards *cards);
-const day_card *day_cards_at(const day_cards *cards, int32_t card);
+pl_status pl_day_cards_open(pl_day_cards **out, const pl_cluster *cluster, pl_sizes *sizes,
+                            pl_day_job *jobs, pl_day_policy policy, int by,
+                            const pl_day_settings *settings, pl_error *err);
+void pl_day_cards_close(pl_day_cards **cards);
+size_t pl_day_cards_count(const pl_day_cards *cards);
+const pl_day_card *pl_day_cards_at(const pl_day_cards *cards, int32_t card);
 /* Whether the policy has it fit as many empty cards as it needs; else it must run alone. */
-bool day_cards_fit(day_cards *cards, int32_t job);
+bool pl_day_cards_fit(pl_day_cards *cards, int32_t job);
 /* Where the job may go: job->gpus cards into `chosen`, the best first. only: cards to choose from, count of them;
  * NULL: all. False: nowhere. */
-bool day_cards_choose(day_cards *cards, int32_t job, const int32_t *only, size_t count,
-                      int32_t *chosen);
+bool pl_day_cards_choose(pl_day_cards *cards, int32_t job, const int32_t *only, size_t count,
+                         int32_t *chosen);
 /* The job comes to a card, or goes; slowdowns of those on it are new. False: out of memory. */
-bool day_cards_put(day_cards *cards, int32_t card, int32_t job);
-void day_cards_take(day_cards *cards, int32_t card, int32_t job);
+bool pl_day_cards_put(pl_day_cards *cards, int32_t card, int32_t job);
+void pl_day_cards_take(pl_day_cards *cards, int32_t card, int32_t job);
 /* Of the job on that card. */
-double day_cards_slowdown(const day_cards *cards, int32_t card, int32_t job);
+double pl_day_cards_slowdown(const pl_day_cards *cards, int32_t card, int32_t job);
 /* It takes its peak on that card from now on, or no longer. */
-void day_cards_hold(day_cards *cards, int32_t card, double bytes);
+void pl_day_cards_hold(pl_day_cards *cards, int32_t card, double bytes);
 /* The share of the card's multiprocessors that those on it keep busy, anew; returns the change. */
-double day_cards_busy(day_cards *cards, int32_t card);
-int64_t day_cards_unknown(const day_cards *cards); /* pairs without times that were met */
+double pl_day_cards_busy(pl_day_cards *cards, int32_t card);
+int64_t pl_day_cards_unknown(const pl_day_cards *cards); /* pairs without times that were met */
 
 /* ---- figures ---- */
 
 enum { DAY_POINTS = 96 };
 
 /* Sums over time, in stretches whose number doubles and is halved. */
-typedef struct day_sums {
+typedef struct pl_day_sums {
     double width; /* seconds of a stretch */
     size_t count;
     double now;
     double cards, bytes, sm, waiting; /* at present */
     double sum[2 * DAY_POINTS][4];
-} day_sums;
+} pl_day_sums;
 
-void day_sums_start(day_sums *sums, double width);
-void day_sums_go(day_sums *sums, double now); /* time passes */
+void pl_day_sums_start(pl_day_sums *sums, double width);
+void pl_day_sums_go(pl_day_sums *sums, double now); /* time passes */
 /* What is summed up of the jobs when all are done, and of the sums over time. */
-pl_status day_figures(pl_day_outcome *o, pl_day_point points[DAY_POINTS], size_t *point_count,
-                      const day_sums *sums, const day_job *jobs, size_t count, size_t cards,
-                      double usable, pl_error *err);
+pl_status pl_day_figures(pl_day_outcome *o, pl_day_point points[DAY_POINTS], size_t *point_count,
+                         const pl_day_sums *sums, const pl_day_job *jobs, size_t count,
+                         size_t cards, double usable, pl_error *err);
 
 #endif

@@ -32,16 +32,16 @@ typedef struct class {
     pl_spread_points **points; /* by kind; NULL: not yet made */
 } class;
 
-struct day_cards {
-    day_card *list;
+struct pl_day_cards {
+    pl_day_card *list;
     int32_t *order; /* cards by what is left, then by number */
     size_t count, empty;
     class classes[MOST_CLASSES];
     int class_count;
     pl_sizes *sizes;
-    day_job *jobs;
+    pl_day_job *jobs;
     const pl_day_settings *settings;
-    day_policy policy;
+    pl_day_policy policy;
     int by;
     bool intervals;
     known_risk *memo;
@@ -50,31 +50,31 @@ struct day_cards {
     int64_t unknown;
 };
 
-size_t day_cards_count(const day_cards *c) {
+size_t pl_day_cards_count(const pl_day_cards *c) {
     return c->count;
 }
 
-const day_card *day_cards_at(const day_cards *c, int32_t card) {
+const pl_day_card *pl_day_cards_at(const pl_day_cards *c, int32_t card) {
     return &c->list[card];
 }
 
-int64_t day_cards_unknown(const day_cards *c) {
+int64_t pl_day_cards_unknown(const pl_day_cards *c) {
     return c->unknown;
 }
 
 /* ---- what a policy believes ---- */
 
-static pl_span belief(const day_cards *c, const day_job *j) {
+static pl_span belief(const pl_day_cards *c, const pl_day_job *j) {
     if (c->policy == DAY_REQUESTED) return (pl_span){j->guess, j->guess, j->guess};
     if (c->policy == DAY_ESTIMATOR) return c->sizes->kinds[j->kind].said[c->by];
     return (pl_span){j->truth, j->truth, j->truth};
 }
 
-static bool takes_whole(const day_cards *c, const day_job *j) {
+static bool takes_whole(const pl_day_cards *c, const pl_day_job *j) {
     return c->policy == DAY_EXCLUSIVE || j->alone || (c->policy == DAY_REQUESTED && j->asks_whole);
 }
 
-static const pl_spread_points *points_of(day_cards *c, const class *of, int32_t kind) {
+static const pl_spread_points *points_of(pl_day_cards *c, const class *of, int32_t kind) {
     pl_spread_points **at = &of->points[kind];
     if (*at) return *at;
     pl_spread_points *p = malloc(sizeof *p);
@@ -96,20 +96,20 @@ static uint64_t mix_of(int32_t kind) {
     return mixed((uint64_t)kind + UINT64_C(0x9e3779b97f4a7c15));
 }
 
-static int seats_of(const day_cards *c, const day_card *card, int32_t kind) {
+static int seats_of(const pl_day_cards *c, const pl_day_card *card, int32_t kind) {
     int count = 0;
     for (int32_t i = 0; i < card->count; i++) count += c->jobs[card->seats[i].job].kind == kind;
     return count;
 }
 
-static bool first_of_kind(const day_cards *c, const day_card *card, int32_t seat) {
+static bool first_of_kind(const pl_day_cards *c, const pl_day_card *card, int32_t seat) {
     int32_t kind = c->jobs[card->seats[seat].job].kind;
     for (int32_t i = 0; i < seat; i++)
         if (c->jobs[card->seats[i].job].kind == kind) return false;
     return true;
 }
 
-static bool put_kind(day_cards *c, pl_spread *s, const class *of, int32_t kind, int times) {
+static bool put_kind(pl_day_cards *c, pl_spread *s, const class *of, int32_t kind, int times) {
     if (times == 1) {
         const pl_spread_points *p = points_of(c, of, kind);
         if (p) pl_spread_put(s, p);
@@ -121,7 +121,7 @@ static bool put_kind(day_cards *c, pl_spread *s, const class *of, int32_t kind, 
 }
 
 /* What those on the card take, but those of one kind (-1: all); errors of one kind are one. */
-static bool sum_up(day_cards *c, pl_spread *s, const day_card *card, int32_t but) {
+static bool sum_up(pl_day_cards *c, pl_spread *s, const pl_day_card *card, int32_t but) {
     const class *of = &c->classes[card->class];
     pl_spread_start(s, fmax(card->usable, 1));
     for (int32_t i = 0; i < card->count; i++) {
@@ -132,7 +132,7 @@ static bool sum_up(day_cards *c, pl_spread *s, const day_card *card, int32_t but
     return true;
 }
 
-static card_spread *spread_of(day_cards *c, int32_t card) {
+static card_spread *spread_of(pl_day_cards *c, int32_t card) {
     card_spread **at = &c->spreads[(size_t)card % c->spread_count];
     if (!*at) {
         *at = malloc(sizeof **at);
@@ -142,8 +142,8 @@ static card_spread *spread_of(day_cards *c, int32_t card) {
 }
 
 /* NAN: out of memory. */
-static double made_risk(day_cards *c, int32_t at, int32_t kind) {
-    const day_card *card = &c->list[at];
+static double made_risk(pl_day_cards *c, int32_t at, int32_t kind) {
+    const pl_day_card *card = &c->list[at];
     const class *of = &c->classes[card->class];
     int alike = seats_of(c, card, kind);
     if (alike) {
@@ -165,14 +165,14 @@ static double made_risk(day_cards *c, int32_t at, int32_t kind) {
     return pl_spread_above_with(&s->sum, p, card->usable);
 }
 
-static double most_of(day_cards *c, const class *of, int32_t kind) {
+static double most_of(pl_day_cards *c, const class *of, int32_t kind) {
     const pl_spread_points *p = points_of(c, of, kind);
     return p ? p->bin[p->count - 1] * of->width : INFINITY;
 }
 
 /* Whether the policy has the job fit beside those on the card, of which there may be none. */
-static bool fits(day_cards *c, int32_t at, const day_job *j, const pl_span *said) {
-    day_card *card = &c->list[at];
+static bool fits(pl_day_cards *c, int32_t at, const pl_day_job *j, const pl_span *said) {
+    pl_day_card *card = &c->list[at];
     if (said->peak > card->left) return false;
     if (!c->intervals) return true;
     if (card->most + most_of(c, &c->classes[card->class], j->kind) <= card->usable) return true;
@@ -189,7 +189,7 @@ static bool fits(day_cards *c, int32_t at, const day_job *j, const pl_span *said
 /* ---- slowdowns ---- */
 
 /* What it costs a job to have the other beside it: how much longer its step takes, over alone. */
-static double cost_of(day_cards *c, const day_card *card, int32_t job, int32_t beside,
+static double cost_of(pl_day_cards *c, const pl_day_card *card, int32_t job, int32_t beside,
                       bool *known) {
     const pl_job_kind *kinds = c->sizes->kinds;
     double slow = pl_sizes_slowdown(c->sizes, &kinds[c->jobs[job].kind],
@@ -197,16 +197,16 @@ static double cost_of(day_cards *c, const day_card *card, int32_t job, int32_t b
     return slow - 1;
 }
 
-static double cost(day_cards *c, const day_card *card, int32_t job, int32_t beside) {
+static double cost(pl_day_cards *c, const pl_day_card *card, int32_t job, int32_t beside) {
     bool known;
     return cost_of(c, card, job, beside, &known);
 }
 
-static bool slow_enough(day_cards *c, const day_card *card, int32_t job) {
+static bool slow_enough(pl_day_cards *c, const pl_day_card *card, int32_t job) {
     double most = c->settings->most_slowdown, own = 1;
     if (!isfinite(most)) return false;
     for (int32_t i = 0; i < card->count; i++) {
-        const day_seat *s = &card->seats[i];
+        const pl_day_seat *s = &card->seats[i];
         own += cost(c, card, job, s->job);
         if (own > most || s->slowdown + cost(c, card, s->job, job) > most) return true;
     }
@@ -215,16 +215,16 @@ static bool slow_enough(day_cards *c, const day_card *card, int32_t job) {
 
 /* ---- choosing ---- */
 
-static bool may_join(day_cards *c, int32_t at, int32_t job, const pl_span *said) {
-    const day_card *card = &c->list[at];
-    const day_job *j = &c->jobs[job];
+static bool may_join(pl_day_cards *c, int32_t at, int32_t job, const pl_span *said) {
+    const pl_day_card *card = &c->list[at];
+    const pl_day_job *j = &c->jobs[job];
     int64_t most = c->settings->most_jobs;
     return !card->whole && (!most || card->count < most) && fits(c, at, j, said) &&
            !slow_enough(c, card, job);
 }
 
 /* Empty cards that hold what the job takes, the smallest first. */
-static bool choose_whole(day_cards *c, const day_job *j, const int32_t *only, size_t count,
+static bool choose_whole(pl_day_cards *c, const pl_day_job *j, const int32_t *only, size_t count,
                          int32_t *chosen) {
     int32_t got = 0;
     if ((size_t)j->gpus > c->empty) return false;
@@ -232,7 +232,7 @@ static bool choose_whole(day_cards *c, const day_job *j, const int32_t *only, si
         int32_t best = -1;
         for (size_t i = 0; i < count; i++) {
             int32_t at = only ? only[i] : (int32_t)i;
-            const day_card *card = &c->list[at];
+            const pl_day_card *card = &c->list[at];
             if (card->count || card->usable < j->truth) continue;
             bool taken = false;
             for (int32_t k = 0; k < got && !taken; k++) taken = chosen[k] == at;
@@ -248,13 +248,13 @@ static bool choose_whole(day_cards *c, const day_job *j, const int32_t *only, si
 
 /* ---- by what is left ---- */
 
-static bool before(const day_cards *c, int32_t a, double left, int32_t card) {
+static bool before(const pl_day_cards *c, int32_t a, double left, int32_t card) {
     double has = c->list[a].left;
     return has < left || (has == left && a < card);
 }
 
 /* Where in the order a card with so much left stands, or would. */
-static size_t place_of(const day_cards *c, double left, int32_t card) {
+static size_t place_of(const pl_day_cards *c, double left, int32_t card) {
     size_t low = 0, high = c->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -267,7 +267,7 @@ static size_t place_of(const day_cards *c, double left, int32_t card) {
 }
 
 /* The card has so much left from now on, and moves. */
-static void set_left(day_cards *c, int32_t card, double left) {
+static void set_left(pl_day_cards *c, int32_t card, double left) {
     size_t from = place_of(c, c->list[card].left, card), to = place_of(c, left, card);
     int32_t *o = c->order;
     if (to > from) to--; /* counted without itself */
@@ -280,7 +280,7 @@ static void set_left(day_cards *c, int32_t card, double left) {
 }
 
 /* Of a few cards, the one with the least left that the job may join; -1: none. */
-static int32_t best_of(day_cards *c, int32_t job, const pl_span *said, const int32_t *only,
+static int32_t best_of(pl_day_cards *c, int32_t job, const pl_span *said, const int32_t *only,
                        size_t count) {
     int32_t best = -1;
     for (size_t i = 0; i < count; i++) {
@@ -290,9 +290,9 @@ static int32_t best_of(day_cards *c, int32_t job, const pl_span *said, const int
     return best;
 }
 
-bool day_cards_choose(day_cards *c, int32_t job, const int32_t *only, size_t count,
-                      int32_t *chosen) {
-    const day_job *j = &c->jobs[job];
+bool pl_day_cards_choose(pl_day_cards *c, int32_t job, const int32_t *only, size_t count,
+                         int32_t *chosen) {
+    const pl_day_job *j = &c->jobs[job];
     pl_span said = belief(c, j);
     if (takes_whole(c, j)) return choose_whole(c, j, only, only ? count : c->count, chosen);
     if (only && j->gpus == 1) {
@@ -309,8 +309,8 @@ bool day_cards_choose(day_cards *c, int32_t job, const int32_t *only, size_t cou
     return false;
 }
 
-bool day_cards_fit(day_cards *c, int32_t job) {
-    const day_job *j = &c->jobs[job];
+bool pl_day_cards_fit(pl_day_cards *c, int32_t job) {
+    const pl_day_job *j = &c->jobs[job];
     pl_span said = belief(c, j);
     int64_t enough = 0;
     if (takes_whole(c, j)) return true;
@@ -332,9 +332,9 @@ bool day_cards_fit(day_cards *c, int32_t job) {
 
 /* ---- coming and going ---- */
 
-bool day_cards_put(day_cards *c, int32_t at, int32_t job) {
-    day_card *card = &c->list[at];
-    day_job *j = &c->jobs[job];
+bool pl_day_cards_put(pl_day_cards *c, int32_t at, int32_t job) {
+    pl_day_card *card = &c->list[at];
+    pl_day_job *j = &c->jobs[job];
     if (card->count == card->room) {
         int32_t room = card->room ? 2 * card->room : 2;
         void *more = realloc(card->seats, (size_t)room * sizeof *card->seats);
@@ -344,7 +344,7 @@ bool day_cards_put(day_cards *c, int32_t at, int32_t job) {
     }
     double own = 1;
     for (int32_t i = 0; i < card->count; i++) {
-        day_seat *s = &card->seats[i];
+        pl_day_seat *s = &card->seats[i];
         bool known = true;
         s->slowdown += cost_of(c, card, s->job, job, &known);
         own += cost_of(c, card, job, s->job, &known);
@@ -355,15 +355,15 @@ bool day_cards_put(day_cards *c, int32_t at, int32_t job) {
     set_left(c, at, card->whole ? -1 : card->left - said.peak); /* -1: nobody is to join */
     if (c->intervals && !card->whole) card->most += most_of(c, &c->classes[card->class], j->kind);
     c->empty -= card->count == 0;
-    card->seats[card->count++] = (day_seat){job, own};
+    card->seats[card->count++] = (pl_day_seat){job, own};
     card->mix += mix_of(j->kind);
     card->version++;
     return true;
 }
 
-void day_cards_take(day_cards *c, int32_t at, int32_t job) {
-    day_card *card = &c->list[at];
-    const day_job *j = &c->jobs[job];
+void pl_day_cards_take(pl_day_cards *c, int32_t at, int32_t job) {
+    pl_day_card *card = &c->list[at];
+    const pl_day_job *j = &c->jobs[job];
     int32_t k = 0;
     while (k < card->count && card->seats[k].job != job) k++;
     if (k == card->count) return;
@@ -383,27 +383,27 @@ void day_cards_take(day_cards *c, int32_t at, int32_t job) {
     set_left(c, at, card->left + said.peak);
     if (c->intervals) card->most -= most_of(c, &c->classes[card->class], j->kind);
     for (int32_t i = 0; i < card->count; i++) {
-        day_seat *s = &card->seats[i];
+        pl_day_seat *s = &card->seats[i];
         s->slowdown = card->count == 1 ? 1 : fmax(1, s->slowdown - cost(c, card, s->job, job));
     }
 }
 
-double day_cards_slowdown(const day_cards *c, int32_t at, int32_t job) {
-    const day_card *card = &c->list[at];
+double pl_day_cards_slowdown(const pl_day_cards *c, int32_t at, int32_t job) {
+    const pl_day_card *card = &c->list[at];
     for (int32_t i = 0; i < card->count; i++)
         if (card->seats[i].job == job) return card->seats[i].slowdown;
     return 1;
 }
 
-void day_cards_hold(day_cards *c, int32_t at, double bytes) {
+void pl_day_cards_hold(pl_day_cards *c, int32_t at, double bytes) {
     c->list[at].held += bytes;
 }
 
-double day_cards_busy(day_cards *c, int32_t at) {
-    day_card *card = &c->list[at];
+double pl_day_cards_busy(pl_day_cards *c, int32_t at) {
+    pl_day_card *card = &c->list[at];
     double before = card->sm, busy = 0;
     for (int32_t i = 0; i < card->count; i++) {
-        const day_job *j = &c->jobs[card->seats[i].job];
+        const pl_day_job *j = &c->jobs[card->seats[i].job];
         double smact = c->sizes->kinds[j->kind].demand.smact;
         if (isfinite(smact)) busy += smact / 100 / j->slowdown;
     }
@@ -414,7 +414,7 @@ double day_cards_busy(day_cards *c, int32_t at) {
 /* ---- open and close ---- */
 
 /* The class of a card that has so much; -1: there are too many. */
-static int class_of(day_cards *c, double usable) {
+static int class_of(pl_day_cards *c, double usable) {
     for (int k = 0; k < c->class_count; k++)
         if (c->classes[k].usable == usable) {
             c->classes[k].count++;
@@ -429,10 +429,10 @@ static int class_of(day_cards *c, double usable) {
     return of->points ? c->class_count++ : -1;
 }
 
-static pl_status fill(day_cards *c, const pl_cluster *cluster, pl_error *err) {
+static pl_status fill(pl_day_cards *c, const pl_cluster *cluster, pl_error *err) {
     for (size_t i = 0; i < cluster->count; i++) {
         const pl_card *from = &cluster->cards[i];
-        day_card *card = &c->list[i];
+        pl_day_card *card = &c->list[i];
         if (from->count)
             return pl_fail(err, PL_USAGE, "cluster", -1,
                            "the day begins with empty cards, and on %.100s there are jobs",
@@ -457,10 +457,10 @@ static pl_status fill(day_cards *c, const pl_cluster *cluster, pl_error *err) {
     return PL_OK;
 }
 
-pl_status day_cards_open(day_cards **out, const pl_cluster *cluster, pl_sizes *sizes, day_job *jobs,
-                         day_policy policy, int by, const pl_day_settings *settings,
-                         pl_error *err) {
-    day_cards *c = calloc(1, sizeof *c);
+pl_status pl_day_cards_open(pl_day_cards **out, const pl_cluster *cluster, pl_sizes *sizes,
+                            pl_day_job *jobs, pl_day_policy policy, int by,
+                            const pl_day_settings *settings, pl_error *err) {
+    pl_day_cards *c = calloc(1, sizeof *c);
     pl_status status = PL_OK;
     *out = NULL;
     if (c) {
@@ -482,13 +482,13 @@ pl_status day_cards_open(day_cards **out, const pl_cluster *cluster, pl_sizes *s
     if (status == PL_OK)
         *out = c;
     else
-        day_cards_close(&c);
+        pl_day_cards_close(&c);
     return status;
 }
 
-void day_cards_close(day_cards **given) {
+void pl_day_cards_close(pl_day_cards **given) {
     if (!given || !*given) return;
-    day_cards *c = *given;
+    pl_day_cards *c = *given;
     for (size_t i = 0; c->list && i < c->count; i++) free(c->list[i].seats);
     for (int k = 0; k < c->class_count; k++) {
         for (size_t i = 0; i < c->sizes->count; i++) free(c->classes[k].points[i]);

@@ -7,20 +7,20 @@
 
 /* ---- over time ---- */
 
-void day_sums_start(day_sums *s, double width) {
+void pl_day_sums_start(pl_day_sums *s, double width) {
     memset(s, 0, sizeof *s);
     s->width = width > 0 ? width : 1;
 }
 
 /* Twice as much time in each stretch. */
-static void halve(day_sums *s) {
+static void halve(pl_day_sums *s) {
     for (size_t i = 0; i < DAY_POINTS; i++)
         for (int k = 0; k < 4; k++) s->sum[i][k] = s->sum[2 * i][k] + s->sum[2 * i + 1][k];
     memset(s->sum[DAY_POINTS], 0, DAY_POINTS * sizeof *s->sum);
     s->width *= 2;
 }
 
-void day_sums_go(day_sums *s, double now) {
+void pl_day_sums_go(pl_day_sums *s, double now) {
     while (now > s->width * 2 * DAY_POINTS) halve(s);
     while (s->now < now) {
         size_t at = (size_t)(s->now / s->width);
@@ -59,7 +59,7 @@ static double mean(const double *values, size_t count) {
 }
 
 static void over_time(pl_day_outcome *o, pl_day_point points[DAY_POINTS], size_t *count,
-                      const day_sums *s, double cards, double usable) {
+                      const pl_day_sums *s, double cards, double usable) {
     double all[4] = {0}, end = s->now;
     size_t stretches = (size_t)ceil(end / s->width);
     if (stretches > 2 * DAY_POINTS) stretches = 2 * DAY_POINTS;
@@ -86,9 +86,9 @@ static void over_time(pl_day_outcome *o, pl_day_point points[DAY_POINTS], size_t
     o->sm_used = end > 0 ? all[2] / end / cards : NAN;
 }
 
-pl_status day_figures(pl_day_outcome *o, pl_day_point points[DAY_POINTS], size_t *point_count,
-                      const day_sums *sums, const day_job *jobs, size_t count, size_t cards,
-                      double usable, pl_error *err) {
+pl_status pl_day_figures(pl_day_outcome *o, pl_day_point points[DAY_POINTS], size_t *point_count,
+                         const pl_day_sums *sums, const pl_day_job *jobs, size_t count,
+                         size_t cards, double usable, pl_error *err) {
     double *waits = malloc((count + 1) * sizeof *waits);
     double *turns = malloc((count + 1) * sizeof *turns);
     double *slows = malloc((count + 1) * sizeof *slows);
@@ -100,7 +100,7 @@ pl_status day_figures(pl_day_outcome *o, pl_day_point points[DAY_POINTS], size_t
     }
     size_t ended = 0, timed = 0;
     for (size_t i = 0; i < count; i++) {
-        const day_job *j = &jobs[i];
+        const pl_day_job *j = &jobs[i];
         o->crashed_jobs += j->crashes > 0;
         if (!j->done || !j->version) continue; /* it never ran */
         waits[ended] = j->waited;

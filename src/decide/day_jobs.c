@@ -121,15 +121,15 @@ static int64_t cards_for(const pl_cluster *cluster, double truth) {
     return count;
 }
 
-pl_status day_jobs_make(day_job **out, pl_day_outcome *o, const pl_arrivals *trace,
-                        const pl_sizes *sizes, const pl_day_settings *settings, double usable,
-                        const pl_cluster *cluster, pl_error *err) {
+pl_status pl_day_jobs_make(pl_day_job **out, pl_day_outcome *o, const pl_arrivals *trace,
+                           const pl_sizes *sizes, const pl_day_settings *settings, double usable,
+                           const pl_cluster *cluster, pl_error *err) {
     pool p = {.sizes = sizes,
               .truth = malloc(sizes->count * sizeof *p.truth),
               .sum = malloc(sizes->count * sizeof *p.sum),
               .named = malloc(sizes->count * sizeof *p.named)};
     int64_t *holds = malloc(sizes->count * sizeof *holds); /* cards that hold a kind */
-    day_job *jobs = calloc(trace->count, sizeof *jobs);
+    pl_day_job *jobs = calloc(trace->count, sizeof *jobs);
     pl_status status = PL_OK;
     bool any = false;
     if (!p.truth || !p.sum || !p.named || !holds || !jobs)
@@ -140,7 +140,7 @@ pl_status day_jobs_make(day_job **out, pl_day_outcome *o, const pl_arrivals *tra
         holds[i] = cards_for(cluster, p.truth[i]);
     for (size_t i = 0; status == PL_OK && i < trace->count; i++) {
         const pl_arrival *a = &trace->jobs[i];
-        day_job *j = &jobs[i];
+        pl_day_job *j = &jobs[i];
         int32_t kind = named_kind(&p, a);
         if (kind < 0 && !any) {
             status = pl_fail(err, PL_USAGE, "sizes", -1,
@@ -148,14 +148,14 @@ pl_status day_jobs_make(day_job **out, pl_day_outcome *o, const pl_arrivals *tra
             break;
         }
         if (kind < 0) kind = drawn_kind(&p, draw(settings->seed, OF_KIND, i));
-        *j = (day_job){.truth = p.truth[kind],
-                       .submit = a->submit_s,
-                       .work = a->duration_s,
-                       .slowdown = 1,
-                       .kind = kind,
-                       .gpus = a->gpus,
-                       .before = -1,
-                       .behind = -1};
+        *j = (pl_day_job){.truth = p.truth[kind],
+                          .submit = a->submit_s,
+                          .work = a->duration_s,
+                          .slowdown = 1,
+                          .kind = kind,
+                          .gpus = a->gpus,
+                          .before = -1,
+                          .behind = -1};
         j->asks_whole = draw(settings->seed, OF_WHOLE, i) < settings->guess_whole;
         j->guess = guess_of(j->truth, usable, settings, i);
         j->done = holds[kind] < a->gpus;
