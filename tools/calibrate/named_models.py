@@ -96,7 +96,7 @@ def words(length, count):
 MODELS = {  # name: how to build it, its batch
     "vgg16": (lambda: vision("vgg16"), pictures(PICTURE)), "vgg19": (lambda: vision("vgg19"), pictures(PICTURE)),
     "resnet18": (lambda: vision("resnet18"), pictures(PICTURE)), "resnet50": (lambda: vision("resnet50"), pictures(PICTURE)),
-    "shufflenet_v2_x1_0": (lambda: vision("shufflenet_v2_x1_0"), pictures(PICTURE)), "mobilenet_v3": (lambda: vision("mobilenet_v3_large"), pictures(PICTURE)),
+    "shufflenet_v2_x1_0": (lambda: vision("shufflenet_v2_x1_0"), pictures(PICTURE)), "mobilenet_v3": (lambda: vision("mobilenet_v3_small"), pictures(PICTURE)),
     "resnet18-cifar": (lambda: vision("resnet18", num_classes=10), pictures(SMALL)), "mobilenet_v2-cifar": (lambda: vision("mobilenet_v2", num_classes=10), pictures(SMALL)),
     "efficientnet-cifar": (lambda: vision("efficientnet_b0", num_classes=10), pictures(SMALL)), "vgg-cifar": (vgg_small, pictures(SMALL)),
     "a2c": (lambda: Nature(7), pictures((4, 84, 84))), "dqn": (lambda: Nature(6), pictures((4, 84, 84))), "pointnet": (PointNet, pictures((3, 2500))),
