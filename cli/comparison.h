@@ -108,6 +108,8 @@ void print_failures(const pl_evaluation *e);
 void comparison_json(const comparison *c, FILE *out, bool whole);
 /* These return 0, or an exit code after complaining. */
 int comparison_csv(const comparison *c, const char *path);
+/* Kinds of jobs for simulate: what was measured, and what each estimator says. */
+int comparison_sizes(const comparison *c, const char *path);
 int comparison_markdown(const comparison *c, const char *path);
 int bars_write(const comparison *c, const char *path);
 int scatter_write(const comparison *c, const char *path);

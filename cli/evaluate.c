@@ -207,6 +207,7 @@ static int run_all(comparison *c, const pl_jobs *jobs, bool all) {
 
 static int write_files(const comparison *c, const request *r) {
     int code = r->csv ? comparison_csv(c, r->csv) : 0;
+    if (code == 0 && r->sizes) code = comparison_sizes(c, r->sizes);
     if (code == 0 && r->scatter) code = scatter_write(c, r->scatter);
     if (code == 0 && r->bars) code = bars_write(c, r->bars);
     if (code == 0 && r->report) code = comparison_markdown(c, r->report);
@@ -297,9 +298,12 @@ int verb_evaluate(const request *r) {
     gather(&c, r, &all);
     int code = check_request(&c, r);
     comparison_free(&c);
-    if (code == 0 && count > 1 && (r->csv || r->scatter || r->bars || r->report))
+    if (code == 0 && r->sizes && strcmp(targets[0], "memory") != 0)
+        code = complain(PL_USAGE, "--sizes is of memory");
+    if (code == 0 && count > 1 && (r->csv || r->sizes || r->scatter || r->bars || r->report))
         code = complain(PL_USAGE, "--%s is of one target, not of several",
                         r->csv       ? "csv"
+                        : r->sizes   ? "sizes"
                         : r->scatter ? "scatter"
                         : r->bars    ? "bars"
                                      : "report");

@@ -272,3 +272,67 @@ int comparison_csv(const comparison *c, const char *path) {
                       pl_evaluation_trial(c->list[i].evaluation, k));
     return output_close(&file);
 }
+
+/* ---- sizes ---- */
+
+/* An estimator that says how long a step takes, of the trial of that number; NULL: none does. */
+static const pl_trial *timed_trial(const comparison *c, size_t index) {
+    for (size_t i = 0; i < c->ran; i++) {
+        const pl_trial *t = pl_evaluation_trial(c->list[i].evaluation, index);
+        if (t && t->status == PL_OK && t->step_ms > 0 && isfinite(t->device_ms)) return t;
+    }
+    return NULL;
+}
+
+static void put_size(pl_json_writer *j, const comparison *c, const pl_trial *of) {
+    pl_json_put_open(j, NULL, '{');
+    pl_json_put_string(j, "name", of->id);
+    pl_json_put_count(j, "batch", of->batch > 0 ? of->batch : PL_UNKNOWN);
+    pl_json_put_string(j, "gpu", c->request->job.gpu);
+    pl_json_put_bool(j, "calibrated", c->request->card && c->request->card->calibrated);
+    pl_json_put_count(j, "measured_bytes", of->measured_bytes);
+    pl_json_put_open(j, "estimates", '{');
+    for (size_t i = 0; i < c->ran; i++) {
+        const pl_trial *t = pl_evaluation_trial(c->list[i].evaluation, of->index);
+        if (!t || t->status != PL_OK || t->peak_bytes < 0) continue;
+        pl_json_put_open(j, c->list[i].info->name, '{');
+        pl_json_put_count(j, "peak_bytes", t->peak_bytes);
+        pl_json_put_count(j, "low_bytes", t->low_bytes);
+        pl_json_put_count(j, "high_bytes", t->high_bytes);
+        pl_json_put_close(j, '}');
+    }
+    pl_json_put_close(j, '}');
+    const pl_trial *t = timed_trial(c, of->index);
+    j->real = ".6g";
+    const struct {
+        const char *key;
+        double value;
+    } times[] = {{"step_ms", t ? t->step_ms : NAN}, {"device_ms", t ? t->device_ms : NAN},
+                 {"host_ms", t ? t->host_ms : NAN}, {"launches", t ? t->launches : NAN},
+                 {"smact", t ? t->smact : NAN},     {"smocc", t ? t->smocc : NAN},
+                 {"drama", t ? t->drama : NAN},     {"tensor", t ? t->tensor : NAN}};
+    for (size_t k = 0; k < sizeof times / sizeof *times; k++)
+        pl_json_put_real(j, times[k].key, times[k].value);
+    pl_json_put_close(j, '}');
+}
+
+/* A job of which nobody has an estimate is of no use there. */
+int comparison_sizes(const comparison *c, const char *path) {
+    output file;
+    int code = 0;
+    FILE *out = output_open(&file, path, &code);
+    if (!out) return code;
+    const pl_trial *t;
+    for (size_t k = 0; c->ran && (t = pl_evaluation_trial(c->list[0].evaluation, k)); k++) {
+        bool any = false;
+        for (size_t i = 0; i < c->ran; i++) {
+            const pl_trial *one = pl_evaluation_trial(c->list[i].evaluation, k);
+            any |= one->status == PL_OK && one->peak_bytes > 0;
+        }
+        if (!any) continue;
+        pl_json_writer j = {.file = out};
+        put_size(&j, c, t);
+        putc('\n', out);
+    }
+    return output_close(&file);
+}

@@ -78,6 +78,14 @@ const verb_row verb_table[VERBS] = {
          "what estimate --json has printed, or a model as estimate takes it, which is then estimated "
          "for each kind of card. Exit code 10 where one of them fits no card.",
          NULL},
+    [VERB_SIMULATE] =
+        {"simulate", NULL, 0, 0, "a cluster's day under several policies of sharing cards",
+         "Lets the jobs of --trace come to the cards of --cluster, event by event, once for each policy: "
+         "out-of-memory crashes, GPU-hours lost, waiting, makespan, memory and multiprocessors in use, "
+         "slowdowns. A policy is exclusive (whole cards), requested (packed by what users ask for), oracle "
+         "(packed by what jobs take), or an estimator that --sizes has estimates of. What each job takes is "
+         "measured, or drawn from an estimate's interval; slowdowns are those that collocate predicts.",
+         NULL},
     [VERB_CONVERT] =
         {"convert", "FILE", 1, 1, "any model file as plimsoll's own graph, in JSON",
          "Reads FILE as estimate does and writes the graph that was understood: modules, tensors "
@@ -227,22 +235,44 @@ const option_row option_table[] = {
      "NAME,memory=40GiB: one with another size of memory"},
     {IN(COLLOCATE), "gpu", 'g', "G", OPTION_GPU, PLACE(job.gpu), gpu_name,
      "as the estimates have it, else h200", "the card, as in estimate"},
-    {MODEL | IN(GPUS), "gpus", 0, "FILE", OPTION_FILE, PLACE(gpus), NULL, NULL,
+    {MODEL | IN(GPUS) | IN(SIMULATE), "gpus", 0, "FILE", OPTION_FILE, PLACE(gpus), NULL, NULL,
      "cards of one's own, for --gpu: rows as those of src/device/gpus.tsv"},
     {IN(COLLOCATE), "sharing", 0, "HOW", OPTION_SHARING, PLACE(sharing), sharing_name, "slices",
      "how the processes share the card: the driver's time slices, or NVIDIA's multi-process "
      "service"},
-    {IN(PLACE), "cluster", 0, "FILE", OPTION_FILE, PLACE(cluster), NULL, NULL,
+    {IN(PLACE) | IN(SIMULATE), "cluster", 0, "FILE", OPTION_FILE, PLACE(cluster), NULL, NULL,
      "the cards and what runs on them, JSON (needed)"},
+    {IN(SIMULATE), "trace", 0, "FILE", OPTION_FILE, PLACE(trace), NULL, NULL,
+     "when jobs came, how long they ran, on how many cards (needed): CSV of plimsoll's own, of Philly or "
+     "of Muri, plain or .xz"},
+    {IN(SIMULATE), "sizes", 0, "FILE", OPTION_FILE, PLACE(sizes), NULL, NULL,
+     "kinds of jobs, with what they took and what estimators say of them (needed): JSON lines of evaluate "
+     "--sizes or of estimate --json, plain or .xz"},
+    {IN(SIMULATE), "policy", 0, "P[,P]", OPTION_TEXT, PLACE(policy), NULL,
+     "exclusive, requested, all estimators of --sizes, oracle", "the policies, a column each"},
     {IN(PLACE), "policy", 0, "P", OPTION_NAME, PLACE(policy), policy_name, "pack",
      "exclusive: empty cards alone; pack: the fullest that it fits; spread: the emptiest; "
      "interference: where the most work is done a second"},
-    {IN(PLACE), "max-slowdown", 0, "X", OPTION_RATE, PLACE(most_slowdown), NULL, NULL,
-     "how many times longer a step of any job on a card may take"},
-    {IN(PLACE), "max-jobs", 0, "N", OPTION_COUNT, PLACE(most), NULL, "any number",
+    {IN(PLACE) | IN(SIMULATE), "max-slowdown", 0, "X", OPTION_RATE, PLACE(most_slowdown), NULL,
+     NULL, "how many times longer a step of any job on a card may take"},
+    {IN(PLACE) | IN(SIMULATE), "max-jobs", 0, "N", OPTION_COUNT, PLACE(most), NULL, "any number",
      "jobs on one card"},
-    {IN(PLACE), "risk", 0, "P", OPTION_RISK, PLACE(place_risk), NULL, "1",
+    {IN(PLACE) | IN(SIMULATE), "risk", 0, "P", OPTION_RISK, PLACE(place_risk), NULL, "1",
      "chance of an out-of-memory on a card that is accepted, in percent, 0.5 to 50"},
+    {IN(SIMULATE), "guess", 0, "PAIRS", OPTION_TEXT, PLACE(guess), NULL,
+     "whole=0.3,low=0.1,spare=1.2",
+     "what users ask for: with these chances a whole card, or a power of two GiB that is too little; "
+     "else what the job takes times spare, rounded up to a power of two GiB"},
+    {IN(SIMULATE), "peak-after", 0, "TIME", OPTION_TIME, PLACE(peak_ms), NULL, "60s",
+     "how long after its start a job has taken all its memory; half of its run at most"},
+    {IN(SIMULATE), "crashes", 0, "N", OPTION_COUNT, PLACE(crashes), NULL, "2",
+     "out-of-memory crashes after which a job gets cards of its own"},
+    {IN(SIMULATE), "backfill", 0, "N", OPTION_COUNT, PLACE(backfill), NULL, "32",
+     "jobs of the queue that are tried, in its order"},
+    {IN(SIMULATE), "patience", 0, "TIME", OPTION_TIME, PLACE(patience_ms), NULL, "360min",
+     "a job that has waited so long is overtaken by none"},
+    {IN(SIMULATE), "chart", 0, "FILE", OPTION_FILE, PLACE(chart), NULL, NULL,
+     "write a picture of the policies side by side, and over time, to FILE (.svg)"},
     {MODEL & ~IN(PLACE), "risk", 0, "P", OPTION_RISK, PLACE(job.risk), NULL, "2.5",
      "chance of an out-of-memory that is accepted, in percent, 0.5 to 50: a job fits when it takes "
      "more than the card has with no greater chance"},
@@ -306,6 +336,8 @@ const option_row option_table[] = {
      "second, smact to tensor the card's counters"},
     {IN(EVALUATE) | IN(TRAIN), "seed", 0, "N", OPTION_SEED, PLACE(seed), NULL, "1",
      "of folds and training"},
+    {IN(SIMULATE), "seed", 0, "N", OPTION_SEED, PLACE(seed), NULL, "1",
+     "of which kind each job is, what it takes where that was not measured, and what its user asks for"},
     {IN(EVALUATE) | IN(TRAIN), "bin", 0, "MIB", OPTION_BIN, PLACE(bin), NULL,
      "as the jobs' publication has them",
      "width of the bins that classifiers put memory into; evaluate shows the bins then"},
@@ -315,6 +347,8 @@ const option_row option_table[] = {
      "jobs estimated at a time, 1 to 256"},
     {IN(EVALUATE), "csv", 0, "FILE", OPTION_FILE, PLACE(csv), NULL, NULL,
      "write one line per job and estimator to FILE"},
+    {IN(EVALUATE), "sizes", 0, "FILE", OPTION_FILE, PLACE(sizes), NULL, NULL,
+     "write what was measured and estimated of each job to FILE, for simulate --sizes"},
     {IN(EVALUATE), "scatter", 0, "FILE", OPTION_FILE, PLACE(scatter), NULL, NULL,
      "write a picture of predicted against measured peaks to FILE (.svg)"},
     {IN(EVALUATE), "bars", 0, "FILE", OPTION_FILE, PLACE(bars), NULL, NULL,
@@ -323,12 +357,13 @@ const option_row option_table[] = {
      "write a report to FILE (.md), and its pictures beside it"},
     {IN(TRAIN), "curve", 0, "FILE", OPTION_FILE, PLACE(curve), NULL, NULL,
      "write a picture of the losses by epoch to FILE (.svg)"},
-    {READ | IN(EVALUATE) | IN(TRAIN), "max-memory", 0, "SIZE", OPTION_BYTES,
+    {READ | IN(EVALUATE) | IN(TRAIN) | IN(SIMULATE), "max-memory", 0, "SIZE", OPTION_BYTES,
      PLACE(limits.memory_bytes), NULL, "4GiB",
      "memory that the command may take here, \"256MiB\", a quarter of it, at most 16 MiB, for the "
      "program itself; more is refused"},
-    {READ | IN(EVALUATE) | IN(TRAIN), "max-time", 0, "TIME", OPTION_TIME, PLACE(max_ms), NULL,
-     "no limit", "time that the answer may take here, \"2s\" or \"500ms\"; more is refused"},
+    {READ | IN(EVALUATE) | IN(TRAIN) | IN(SIMULATE), "max-time", 0, "TIME", OPTION_TIME,
+     PLACE(max_ms), NULL, "no limit",
+     "time that the answer may take here, \"2s\" or \"500ms\"; more is refused"},
     {ALL_VERBS, "json", 'j', NULL, OPTION_SWITCH, PLACE(json), NULL, NULL,
      "print one JSON object instead of text"},
     {ALL_VERBS | 1u << VERB_NONE, "help", 'h', NULL, OPTION_SWITCH, PLACE(help), NULL, NULL,

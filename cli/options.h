@@ -12,6 +12,7 @@ typedef enum verb {
     VERB_FIT,
     VERB_COLLOCATE,
     VERB_PLACE,
+    VERB_SIMULATE,
     VERB_CONVERT,
 #if PLIMSOLL_LAB
     VERB_EVALUATE,
@@ -70,10 +71,13 @@ typedef struct request {
     file_list jobs;   /* of --jobs */
     file_list graphs; /* of --graphs */
     pl_sharing sharing;
-    const char *cluster, *policy;     /* of place; NULL: not given */
-    double place_risk, most_slowdown; /* 0: not given */
-    sought sought;                    /* of fit */
-    int64_t most, threads;            /* most: 0: not given */
+    const char *cluster, *policy;              /* of place and simulate; NULL: not given */
+    double place_risk, most_slowdown;          /* 0: not given */
+    const char *trace, *sizes, *guess, *chart; /* of simulate; sizes of evaluate too */
+    int64_t backfill, crashes;                 /* 0: not given */
+    int64_t patience_ms, peak_ms;              /* likewise */
+    sought sought;                             /* of fit */
+    int64_t most, threads;                     /* most: 0: not given */
     pl_split split;
     int64_t folds, bin; /* 0: not given; bin in MiB */
     uint64_t seed;

@@ -8,7 +8,7 @@
 #include "text.h"
 
 /* Which verbs take an option is options.c's to say. The writers: timeline.c, times.c, heatmap.c,
- * export.c (CSV), scatter.c, bars.c, markdown.c (report), curve.c. */
+ * export.c (CSV, sizes), scatter.c, bars.c, markdown.c (report), curve.c, day_chart.c. */
 static const struct {
     const char *option;
     size_t path; /* its place in the request, a const char * */
@@ -21,6 +21,7 @@ static const struct {
     {"bars", offsetof(request, bars), ".svg", NULL},
     {"report", offsetof(request, report), ".md", NULL},
     {"curve", offsetof(request, curve), ".svg", NULL},
+    {"chart", offsetof(request, chart), ".svg", NULL},
 };
 
 int outputs_check(const request *r) {

@@ -12,6 +12,7 @@ int verb_check(const request *r);
 int verb_fit(const request *r);
 int verb_collocate(const request *r);
 int verb_place(const request *r);
+int verb_simulate(const request *r);
 int verb_convert(const request *r);
 int verb_evaluate(const request *r);
 int verb_train(const request *r);

@@ -3,7 +3,7 @@ _plimsoll() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate place convert evaluate train estimators gpus serve history --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate place simulate convert evaluate train estimators gpus serve history --help --version" -- "$word")
         return
     fi
     case ${COMP_WORDS[1]}:$before in
@@ -62,14 +62,35 @@ _plimsoll() {
     *:--cluster)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
-    *:--policy)
+    *:--trace)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    simulate:--sizes)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    simulate:--policy)
+        return ;;
+    place:--policy)
         mapfile -t COMPREPLY < <(compgen -W "exclusive pack spread interference" -- "$word")
         return ;;
     *:--max-slowdown)
         return ;;
     *:--max-jobs)
         return ;;
-    place:--risk)
+    place:--risk|simulate:--risk)
+        return ;;
+    *:--guess)
+        return ;;
+    *:--peak-after)
+        return ;;
+    *:--crashes)
+        return ;;
+    *:--backfill)
+        return ;;
+    *:--patience)
+        return ;;
+    *:--chart)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
     estimate:--risk|explain:--risk|check:--risk|fit:--risk|collocate:--risk)
         return ;;
@@ -128,7 +149,9 @@ _plimsoll() {
     evaluate:--target)
         mapfile -t COMPREPLY < <(compgen -W "memory flops flop-rate step_ms smact smocc drama tensor" -- "$word")
         return ;;
-    *:--seed)
+    evaluate:--seed|train:--seed)
+        return ;;
+    simulate:--seed)
         return ;;
     *:--bin)
         return ;;
@@ -137,6 +160,9 @@ _plimsoll() {
     *:--threads)
         return ;;
     *:--csv)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    evaluate:--sizes)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
     *:--scatter)
@@ -163,8 +189,9 @@ _plimsoll() {
     fit) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --risk --estimator --model --most --max-memory --max-time --json --help --version" ;;
     collocate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --sharing --risk --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;
     place) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpus --cluster --policy --max-slowdown --max-jobs --risk --host-speed --copy-gbps --estimator --model --max-memory --max-time --json --help --version" ;;
+    simulate) options="--gpus --cluster --trace --sizes --policy --max-slowdown --max-jobs --risk --guess --peak-after --crashes --backfill --patience --chart --seed --max-memory --max-time --json --help --version" ;;
     convert) options="--batch --seq --task --attention --train --out --max-memory --max-time --json --help --version" ;;
-    evaluate) options="--gpu --estimator --model --graphs --described --split --folds --target --seed --bin --set --threads --csv --scatter --bars --report --max-memory --max-time --json --help --version" ;;
+    evaluate) options="--gpu --estimator --model --graphs --described --split --folds --target --seed --bin --set --threads --csv --sizes --scatter --bars --report --max-memory --max-time --json --help --version" ;;
     train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --max-memory --max-time --json --help --version" ;;
     estimators) options="--json --help --version" ;;
     gpus) options="--gpus --json --help --version" ;;

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "core/error.h"
+#include "decide/collocate.h"
 #include "fuzz.h"
 
 static const char *table_path;
@@ -74,6 +75,52 @@ static void two_small_jobs_hardly_feel_each_other(void) {
         CHECK(p.worth_it && p.fits);
         CHECK(p.gain.value > 1.5 && p.gain.value <= 2);
     }
+}
+
+/* Of three and four nothing was measured: what must hold of any. */
+static void more_than_two_share_one_card(void) {
+    enum { MOST = 10 };
+    pl_demand jobs[MOST];
+    pl_figure got[MOST], turned[MOST];
+    for (int s = 0; s < PL_SHARINGS; s++) {
+        pl_sharing sharing = (pl_sharing)s;
+        for (int i = 0; i < MOST; i++) jobs[i] = large();
+        CHECK_INT(pl_collocate_all(got, jobs, 1, h200, sharing, NULL), PL_OK);
+        CHECK(got[0].value == 1 && got[0].high == 1);
+        pl_pair pair = together(&jobs[0], &jobs[1], sharing);
+        CHECK_INT(pl_collocate_all(got, jobs, 2, h200, sharing, NULL), PL_OK);
+        CHECK(fabs(got[0].value - pair.slowdown[0].value) < 1e-12 &&
+              fabs(got[1].high - pair.slowdown[1].high) < 1e-12);
+        double before = pair.slowdown[0].value;
+        for (size_t count = 3; count <= MOST; count++) { /* each makes it slower for all */
+            CHECK_INT(pl_collocate_all(got, jobs, count, h200, sharing, NULL), PL_OK);
+            for (size_t i = 0; i < count; i++)
+                CHECK(ordered(&got[i]) && got[i].value > before * 1.01 &&
+                      fabs(got[i].value / got[0].value - 1) < 0.03);
+            if (sharing == PL_SLICES && count <= 4) /* they take turns */
+                CHECK(got[0].value > 0.9 * (double)count && got[0].value < 1.35 * (double)count);
+            before = got[0].value;
+        }
+        /* Who stands first does not matter much. */
+        jobs[0] = small(), jobs[1] = middle(), jobs[2] = large();
+        CHECK_INT(pl_collocate_all(got, jobs, 3, h200, sharing, NULL), PL_OK);
+        jobs[0] = middle(), jobs[1] = large(), jobs[2] = small();
+        CHECK_INT(pl_collocate_all(turned, jobs, 3, h200, sharing, NULL), PL_OK);
+        for (int i = 0; i < 3; i++)
+            CHECK(fabs(got[(i + 1) % 3].value / turned[i].value - 1) < 0.05);
+        /* Three that leave the card idle most of the time hardly meet. */
+        for (int i = 0; i < 3; i++) jobs[i] = small();
+        CHECK_INT(pl_collocate_all(got, jobs, 3, h200, sharing, NULL), PL_OK);
+        for (int i = 0; i < 3; i++) CHECK(got[i].value < 1.5);
+    }
+    /* In time slices the card does one thing at a time: no more is done than it has time for. */
+    for (int i = 0; i < 4; i++) jobs[i] = middle(); /* half of the time each */
+    CHECK_INT(pl_collocate_all(got, jobs, 4, h200, PL_SLICES, NULL), PL_OK);
+    double busy = 0;
+    for (int i = 0; i < 4; i++) busy += 0.5 / got[i].value;
+    CHECK(busy < 1.05);
+    jobs[2].step_ms = NAN;
+    CHECK_INT(pl_collocate_all(got, jobs, 4, h200, PL_SLICES, NULL), PL_INPUT);
 }
 
 static void two_jobs_that_fill_the_card_take_turns(void) {
@@ -553,6 +600,7 @@ int main(int argc, char **argv) {
     RUN(names_are_read_as_written);
     RUN(two_small_jobs_hardly_feel_each_other);
     RUN(two_jobs_that_fill_the_card_take_turns);
+    RUN(more_than_two_share_one_card);
     RUN(equal_jobs_are_slowed_alike);
     RUN(swapped_jobs_give_swapped_answers);
     RUN(figures_hang_together);

@@ -29,7 +29,7 @@ interface_is_the_kept_one() {
 # A struct that the caller makes begins with its size; the others here are handed out by pointer and read where they
 # lie, but for pl_figure, three numbers for good. Enums size no array.
 structs_can_grow() {
-    handed_out='pl_alive pl_estimator_info pl_evaluation pl_figure pl_gpu pl_model_info pl_moment pl_place_option pl_remedies pl_remedy pl_report pl_seen pl_symbol
+    handed_out='pl_alive pl_day_outcome pl_day_point pl_estimator_info pl_evaluation pl_figure pl_gpu pl_model_info pl_moment pl_place_option pl_remedies pl_remedy pl_report pl_seen pl_symbol
         pl_time pl_train_point pl_trial pl_weights_info'
     public_layout >now
     sed -n 's/^\(pl_[a-z_]*\)\.size at 0, .*/\1/p' now | sort >sized

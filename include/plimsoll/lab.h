@@ -20,6 +20,12 @@ extern "C" {
  * thread; the functions below do so themselves. The library must stay loaded. */
 void pl_lab_register(void);
 
+/* ---- files ---- */
+
+/* A file's bytes, unpacked where it is xz; *bytes is the caller's to free(). most: bytes that it may take, packed and
+ * unpacked together. */
+pl_status pl_lab_read(char **bytes, size_t *size, const char *path, size_t most, pl_error *err);
+
 /* ---- measured jobs ---- */
 
 /* Jobs that ran and what they took: ground truth (JSON lines) or GPUMemNet's CSV, plain or xz,
@@ -129,6 +135,9 @@ typedef struct pl_trial {
     double elapsed_us;    /* of the estimate alone, graph and counts there already */
     const char *interval; /* what [low_bytes, high_bytes] was made of; "" where there is none */
     double chance;        /* that the estimate gave of more than measured_bytes; NAN likewise */
+    int64_t batch;        /* the job's; 0: its record says none */
+    /* What the estimate says besides, as pl_demand has it; NAN likewise. */
+    double step_ms, device_ms, host_ms, launches, smact, smocc, drama, tensor;
 } pl_trial;
 
 typedef struct pl_evaluation {

@@ -743,6 +743,103 @@ const pl_place_option *pl_placement_at(const pl_placement *placement,
                                        size_t index); /* NULL past the end */
 void pl_placement_close(pl_placement **placement);
 
+/* ---- a cluster's day ---- */
+
+/* When jobs came, how long they ran alone and on how many cards: CSV of Philly, of Muri or plimsoll's own, told by
+ * its head (docs/formats.md). */
+typedef struct pl_arrivals pl_arrivals;
+pl_status pl_arrivals_open(pl_arrivals **out, const char *path, pl_error *err);
+pl_status pl_arrivals_open_memory(pl_arrivals **out, const void *bytes, size_t size,
+                                  const char *name, pl_error *err);
+void pl_arrivals_close(pl_arrivals **arrivals);
+size_t pl_arrivals_count(const pl_arrivals *arrivals);       /* of jobs */
+const char *pl_arrivals_format(const pl_arrivals *arrivals); /* "philly", "muri", "plimsoll" */
+
+/* Kinds of jobs: what they took where that was measured, what estimators say of them, how busy they keep a card: JSON
+ * lines (docs/formats.md). Used by one thread at a time. */
+typedef struct pl_sizes pl_sizes;
+pl_status pl_sizes_open(pl_sizes **out, const char *path, pl_error *err);
+pl_status pl_sizes_open_memory(pl_sizes **out, const void *bytes, size_t size, const char *name,
+                               pl_error *err);
+void pl_sizes_close(pl_sizes **sizes);
+size_t pl_sizes_count(const pl_sizes *sizes);                        /* of kinds */
+const char *pl_sizes_estimator(const pl_sizes *sizes, size_t index); /* NULL past the end */
+
+typedef struct pl_day_settings {
+    size_t size;          /* of this struct; pl_day_settings_default sets it */
+    uint64_t seed;        /* default 1 */
+    double risk;          /* default 0.01: as in pl_place_settings, of estimates with an interval */
+    double most_slowdown; /* default INFINITY: likewise, whatever the policy */
+    int64_t most_jobs;    /* default 0: any number of jobs on a card */
+    int64_t backfill;  /* default 32: jobs that wait and are tried, the first ones of the queue */
+    double patience_s; /* default 21600: who has waited so long is overtaken by none */
+    double
+        peak_s; /* default 60: from a job's start until it has taken all its memory, half its run at most */
+    int64_t crashes; /* default 2: after so many a job gets cards of its own */
+    /* What users ask for: with these chances a whole card, or the power of two GiB below what the job takes; else
+     * what it takes times guess_spare, rounded up to a power of two GiB. Defaults 0.3, 0.1, 1.2. */
+    double guess_whole, guess_low, guess_spare;
+    const pl_limits *
+        limits; /* default NULL: pl_limits_default's; deadline_ns, timeout_ms and cancelled count */
+} pl_day_settings;
+
+void pl_day_settings_default_sized(pl_day_settings *settings, size_t size);
+static inline void pl_day_settings_default(pl_day_settings *settings) {
+    pl_day_settings_default_sized(settings, sizeof *settings);
+}
+
+/* What became of the jobs under one policy. Seconds, GPU-hours, shares; NAN: not known. */
+typedef struct pl_day_outcome {
+    const char *policy;
+    bool intervals;     /* it goes by the risk of intervals; else by single figures */
+    int64_t jobs;       /* of the trace */
+    int64_t impossible; /* not run: larger than any card, or more cards than there are */
+    int64_t finished;
+    int64_t drawn; /* whose memory was not measured, and was drawn from an estimate's interval */
+    int64_t placements;   /* times that a job was put on its cards */
+    int64_t shared;       /* of these, beside another job on one of them */
+    int64_t crashes;      /* of these, ended by an out-of-memory */
+    int64_t crashed_jobs; /* with at least one */
+    int64_t
+        alone; /* jobs run on cards of their own, since the estimate has them fit none or after crashes */
+    int64_t
+        unknown_pairs; /* slowdowns of jobs without times, taken to be those of two that fill the card */
+    double work_hours;   /* GPU-hours of finished jobs, as long as they take alone */
+    double lost_hours;   /* from the start of each that crashed to its end */
+    double slowed_hours; /* what sharing added */
+    double held_hours;   /* all three */
+    double card_hours;   /* cards with at least one job on them */
+    double makespan_s;   /* from the first job's coming to the last one's end */
+    double wait_mean_s, wait_p50_s, wait_p95_s; /* in the queue, all times of a job */
+    double turnaround_mean_s, turnaround_p50_s, turnaround_p95_s; /* from coming to end */
+    double slowdown_mean, slowdown_p95; /* of jobs' last runs, over alone */
+    double cards_used, memory_used,
+        sm_used; /* shares of all cards', over the makespan; SM: of jobs with SMACT known */
+    int64_t most_held_bytes; /* on a card at once, by jobs that go on */
+    int64_t most_over_bytes; /* of these more than the card has for them: never above 0 */
+    int64_t elapsed_us;
+} pl_day_outcome;
+
+/* A stretch of time: shares of all cards, jobs that waited, in the mean. */
+typedef struct pl_day_point {
+    double from_s, to_s;
+    double cards_used, memory_used, sm_used, waiting;
+} pl_day_point;
+
+typedef struct pl_day pl_day;
+
+/* The trace's jobs on the cluster's cards, one policy: "exclusive" (whole cards), "requested" (what users ask for),
+ * "oracle" (what jobs take), or an estimator that the sizes have; all but the first put a job on the card that has
+ * the least left with it (PL_PACK). A job is the kind that the trace names, else one drawn, by the seed alone. The
+ * cluster's cards must be empty. settings: NULL for defaults. On failure *out is NULL. */
+pl_status pl_day_open(pl_day **out, const pl_cluster *cluster, const pl_arrivals *arrivals,
+                      pl_sizes *sizes, const char *policy, const pl_day_settings *settings,
+                      pl_error *err);
+void pl_day_close(pl_day **day);
+const pl_day_outcome *pl_day_describe(const pl_day *day);
+const pl_day_point *pl_day_at(const pl_day *day,
+                              size_t index); /* in time's order; NULL past the end */
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -120,3 +120,9 @@ pl_status pl_packed_read(char **bytes, size_t *size, const char *path, size_t li
     }
     return status;
 }
+
+pl_status pl_lab_read(char **bytes, size_t *size, const char *path, size_t most, pl_error *err) {
+    *bytes = NULL;
+    *size = 0;
+    return pl_packed_read(bytes, size, path, most, err);
+}

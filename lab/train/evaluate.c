@@ -74,6 +74,14 @@ static void take(evaluation *e, pl_trial *t, const pl_report *report) {
     t->chance = pl_report_chance(report, t->measured_bytes);
     t->interval = pl_report_tail_name(report);
     if (!t->interval) t->interval = "";
+    t->step_ms = report->step_ms.value;
+    t->device_ms = report->device_ms;
+    t->host_ms = report->host_ms;
+    t->launches = report->launches;
+    t->smact = pl_report_counter(report, PL_SMACT).value;
+    t->smocc = pl_report_counter(report, PL_SMOCC).value;
+    t->drama = pl_report_counter(report, PL_DRAMA).value;
+    t->tensor = pl_report_counter(report, PL_TENSOR).value;
     pl_figure said = e->target->said(report);
     t->predicted = said.value;
     t->predicted_low = said.low;
@@ -233,6 +241,9 @@ static pl_status run(evaluation *e, pl_error *err) {
         t->peak_bytes = t->low_bytes = t->high_bytes = PL_UNKNOWN;
         t->chance = NAN;
         t->interval = "";
+        t->batch = item->profile.job.batch > 0 ? item->profile.job.batch : 0;
+        t->step_ms = t->device_ms = t->host_ms = t->launches = NAN;
+        t->smact = t->smocc = t->drama = t->tensor = NAN;
         t->allocated_bytes = t->reserved_bytes = t->overhead_bytes = PL_UNKNOWN;
         t->message = e->errors[i].message;
         bool asked = isfinite(t->measured);

@@ -8,13 +8,16 @@
  * pairs of models that the fit had not seen. Sharing is taken to be the same on other cards, with
  * twice the doubt. docs/utilization.md has the figures.
  *
- * Left out: more than two jobs; the host's own limits (cores, memory for batches), of which the
+ * More than two jobs are followed together too (pl_collocate_all); nothing was measured of them. Left out: the
+ * host's own limits (cores, memory for batches), of which the
  * measured host had enough for both. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/sized.h"
+#include "decide/collocate.h"
 #include "decide/collocate_tables.h"
 #include "decide/queues.h"
 #include "estimate/verdict.h"
@@ -89,22 +92,35 @@ static double gain_of(const double slowdown[2]) {
     return 1 / slowdown[0] + 1 / slowdown[1];
 }
 
+static pl_queue queue_of(const side *s) {
+    pl_queue queue;
+    pl_queue_of(&queue, s->step, s->busy_ms, s->host_ms, s->launches);
+    return queue;
+}
+
+static pl_queue_rules rules_of(pl_sharing sharing) {
+    const pl_pair_rule *rule = &pl_pair_rules[sharing];
+    return (pl_queue_rules){.at_once = sharing == PL_MPS,
+                            .slice = rule->slice,
+                            .turn = rule->turn,
+                            .trips = rule->trips};
+}
+
+/* As the simulation alone has them. */
+static void simulate(double simulated[2], const side sides[2], pl_sharing sharing) {
+    pl_queue queues[2] = {queue_of(&sides[0]), queue_of(&sides[1])};
+    pl_queue_rules rules = rules_of(sharing);
+    rules.pace[0] = pace(&sides[0], &sides[1]);
+    rules.pace[1] = pace(&sides[1], &sides[0]);
+    pl_queues_run(simulated, queues, &rules);
+}
+
 static void slowdowns(double out[2], side sides[2], const pl_demand *const of[2],
                       pl_sharing sharing) {
     const pl_pair_rule *rule = &pl_pair_rules[sharing];
-    pl_queue queues[2];
-    for (int i = 0; i < 2; i++) {
-        sides[i] = side_of(of[i], rule);
-        pl_queue_of(&queues[i], sides[i].step, sides[i].busy_ms, sides[i].host_ms,
-                    sides[i].launches);
-    }
-    pl_queue_rules rules = {.at_once = sharing == PL_MPS,
-                            .slice = rule->slice,
-                            .turn = rule->turn,
-                            .trips = rule->trips,
-                            .pace = {pace(&sides[0], &sides[1]), pace(&sides[1], &sides[0])}};
     double simulated[2];
-    pl_queues_run(simulated, queues, &rules);
+    for (int i = 0; i < 2; i++) sides[i] = side_of(of[i], rule);
+    simulate(simulated, sides, sharing);
     for (int i = 0; i < 2; i++) out[i] = corrected(&sides[i], &sides[!i], simulated[i], rule);
 }
 
@@ -244,5 +260,62 @@ pl_status pl_collocate(pl_pair *out, const pl_demand *a, const pl_demand *b, con
     pl_sized_read(&of[1], sizeof of[1], b, b->size);
     pl_status status = collocate(&own, &of[0], &of[1], gpu, sharing, err);
     pl_sized_fill(out, out->size, &own, sizeof own);
+    return status;
+}
+
+/* ---- more than two ---- */
+
+/* What pairs say of each: out[i] is 1 and what each of the others costs, with its ends; correction[i] the sum of how far
+ * log slowdowns of its pairs are from the simulation's. */
+static pl_status of_pairs(pl_figure *out, double *correction, const pl_demand *jobs, size_t count,
+                          const pl_gpu *gpu, pl_sharing sharing, pl_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        out[i] = (pl_figure){1, 1, 1};
+        correction[i] = 0;
+    }
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = i + 1; j < count; j++) {
+            pl_pair pair = PL_SIZED(pl_pair);
+            pl_status status = pl_collocate(&pair, &jobs[i], &jobs[j], gpu, sharing, err);
+            if (status != PL_OK) return status;
+            const pl_pair_rule *rule = &pl_pair_rules[sharing];
+            side sides[2] = {side_of(&jobs[i], rule), side_of(&jobs[j], rule)};
+            double simulated[2];
+            simulate(simulated, sides, sharing);
+            const size_t of[2] = {i, j};
+            for (int k = 0; k < 2; k++) {
+                pl_figure *f = &out[of[k]], *one = &pair.slowdown[k];
+                f->value += one->value - 1;
+                f->low = fmax(f->low, one->low);
+                f->high += one->high - 1;
+                correction[of[k]] += log(one->value / simulated[k]);
+            }
+        }
+    return PL_OK;
+}
+
+pl_status pl_collocate_all(pl_figure *out, const pl_demand *jobs, size_t count, const pl_gpu *gpu,
+                           pl_sharing sharing, pl_error *err) {
+    double few[PL_QUEUES_MOST], simulated[PL_QUEUES_MOST], full[PL_QUEUES_MOST];
+    double *correction = count <= PL_QUEUES_MOST ? few : malloc(count * sizeof *correction);
+    if (!correction) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
+    pl_status status = of_pairs(out, correction, jobs, count, gpu, sharing, err);
+    if (status == PL_OK && count > 2 && count <= PL_QUEUES_MOST) {
+        pl_queue queues[PL_QUEUES_MOST];
+        pl_queue_rules rules = rules_of(sharing);
+        for (size_t i = 0; i < count; i++) {
+            side s = side_of(&jobs[i], &pl_pair_rules[sharing]);
+            queues[i] = queue_of(&s);
+            full[i] = s.active / fmax(s.busy, 1e-3);
+        }
+        pl_queues_run_many(simulated, queues, full, (int)count, &rules);
+        for (size_t i = 0; i < count; i++) {
+            pl_figure pairs = out[i];
+            out[i].value = fmax(1, simulated[i] * exp(correction[i] / (double)(count - 1)));
+            out[i].low = fmin(out[i].value, pairs.low);
+            out[i].high = out[i].value * fmax(1, pairs.high / pairs.value);
+        }
+    }
+    if (correction != few) free(correction);
     return status;
 }

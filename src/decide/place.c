@@ -2,9 +2,9 @@
  * those on it, how much slower each gets, and why not.
  *
  * Peaks add up, since what a process has reserved stays reserved; so do contexts, which a peak includes. The risk is
- * of the sum of all their intervals (spread.c), not of their upper ends. Slowdowns of two jobs are pl_collocate's;
- * of more, what each of the others would cost the job in a pair is added up, which was not measured: reported by
- * `calibrated`. Left out: less context under MPS, host's cores, cards' links. */
+ * of the sum of all their intervals (spread.c), not of their upper ends. Slowdowns of two jobs are pl_collocate's; of
+ * more pl_collocate_all's, which follows them all at once and was not measured: reported by `calibrated`. Left out:
+ * less context under MPS, host's cores, cards' links. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "core/number.h"
 #include "core/sized.h"
 #include "decide/cluster.h"
+#include "decide/collocate.h"
 
 static const char *const policy_names[] = {"exclusive", "pack", "spread", "interference"};
 enum { POLICIES = sizeof policy_names / sizeof *policy_names, REASON = 200 };
@@ -63,24 +64,8 @@ void pl_placement_close(pl_placement **p) {
 
 /* ---- slowdowns ---- */
 
-/* Of job i on a card, by each of the others; false: one of them has no times. */
-static bool slowed(pl_figure *out, const pl_card *card, const pl_demand *jobs, size_t count,
-                   size_t i) {
-    *out = (pl_figure){1, 1, 1};
-    for (size_t j = 0; j < count; j++) {
-        pl_pair pair = PL_SIZED(pl_pair);
-        if (j == i) continue;
-        if (pl_collocate(&pair, &jobs[i], &jobs[j], card->gpu, card->sharing, NULL) != PL_OK)
-            return false;
-        out->value += pair.slowdown[0].value - 1;
-        out->low = fmax(out->low, pair.slowdown[0].low);
-        out->high += pair.slowdown[0].high - 1;
-    }
-    return true;
-}
-
-/* Fills what is known of times, jobs[count - 1] being the new one. */
-static void fill_times(pl_place_option *o, const pl_card *card, const pl_demand *jobs,
+/* Fills what is known of times, jobs[count - 1] being the new one; false: out of memory. */
+static bool fill_times(pl_place_option *o, const pl_card *card, const pl_demand *jobs,
                        size_t count) {
     const pl_figure unknown = {NAN, NAN, NAN};
     o->slowdown = unknown;
@@ -88,20 +73,24 @@ static void fill_times(pl_place_option *o, const pl_card *card, const pl_demand 
     if (count == 1) {
         o->slowdown = (pl_figure){1, 1, 1};
         o->worst_slowdown = o->gain = 1;
-        return;
+        return true;
     }
-    double with = 0, without = 0, worst = 1;
-    for (size_t i = 0; i < count; i++) {
-        pl_figure now, before = {1, 1, 1};
-        if (!slowed(&now, card, jobs, count, i)) return;
-        if (i + 1 < count && !slowed(&before, card, jobs, count - 1, i)) return;
-        if (i + 1 == count) o->slowdown = now;
-        worst = fmax(worst, now.value);
-        with += 1 / now.value;
-        if (i + 1 < count) without += 1 / before.value;
+    pl_figure *now = malloc(2 * count * sizeof *now), *before = now ? now + count : NULL;
+    if (!now) return false;
+    if (pl_collocate_all(now, jobs, count, card->gpu, card->sharing, NULL) == PL_OK &&
+        pl_collocate_all(before, jobs, count - 1, card->gpu, card->sharing, NULL) == PL_OK) {
+        double with = 0, without = 0, worst = 1;
+        for (size_t i = 0; i < count; i++) {
+            worst = fmax(worst, now[i].value);
+            with += 1 / now[i].value;
+            without += i + 1 < count ? 1 / before[i].value : 0;
+        }
+        o->slowdown = now[count - 1];
+        o->worst_slowdown = worst;
+        o->gain = with - without;
     }
-    o->worst_slowdown = worst;
-    o->gain = with - without;
+    free(now);
+    return true;
 }
 
 /* ---- one card ---- */
@@ -223,8 +212,9 @@ static pl_status consider(ranked *r, pl_cluster *cluster, size_t index, const pl
     }
     if (card->count) memcpy(all, card->jobs, card->count * sizeof *all);
     all[card->count] = *job;
-    fill_times(o, card, all, card->count + 1);
+    bool filled = fill_times(o, card, all, card->count + 1);
     free(all);
+    if (!filled) return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     judge(r, card, s);
     r->order = o->possible ? order_of(o, s, card) : INFINITY;
     return PL_OK;

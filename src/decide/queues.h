@@ -1,4 +1,4 @@
-/* queues: two training loops that issue kernels to one card, followed kernel by kernel. */
+/* queues: two training loops, or some more, that issue kernels to one card, followed kernel by kernel. */
 #ifndef PL_DECIDE_QUEUES_H
 #define PL_DECIDE_QUEUES_H
 
@@ -28,5 +28,11 @@ typedef struct pl_queue_rules {
 
 /* slowdown: step time together over step time alone. Swapped loops give swapped answers. */
 void pl_queues_run(double slowdown[2], const pl_queue loops[2], const pl_queue_rules *rules);
+
+enum { PL_QUEUES_MOST = 8 };
+/* The same of several loops, PL_QUEUES_MOST at most. full: at once, the share of the multiprocessors that a loop's
+ * kernels fill: those that run go at 1 / max(1, their sum); rules->pace is not read. Not measured. */
+void pl_queues_run_many(double *slowdown, const pl_queue *loops, const double *full, int count,
+                        const pl_queue_rules *rules);
 
 #endif

@@ -1,14 +1,15 @@
-"""Measures step time, performance counters and power of training jobs on one card: alone, and two at a time.
+"""Measures step time, performance counters and power of training jobs on one card: alone, and two, three and four at a time.
 
     utilization.py alone --budget 530 --out $OUT/utilization.jsonl [--start K] [--skip-done FILE ...]
     utilization.py pairs --budget 530 --out $OUT/pairs.jsonl [--mps]
+    utilization.py sets --budget 530 --out $OUT/sets.jsonl [--mps] [--again]
     utilization.py traces --budget 530 --out $OUT/t.jsonl [--start K] [--skip-done FILE ...]
-    utilization.py alone|pairs|traces --cpu-dry-run 3             # the loop of that many jobs on the CPU at batch 2; no card
+    utilization.py alone|pairs|sets|traces --cpu-dry-run 5           # the loop of that many jobs on the CPU at batch 2; no card
     utilization.py alone --meta-dry-run 30                 # the same on tensors without values, quickly
 
 alone: a forked process per job, one after the other on the card (the next one builds its model, on the CPU, once the window of the one
 before it is over; it uses the card when that one has ended).  pairs: a process for each job of the pool, alive throughout; each
-alone first, then two together.  traces: no window, one step of each job under the profiler (operators.py), as the tail `operators` of
+alone first, then two together; sets: the same with three and four together.  traces: no window, one step of each job under the profiler (operators.py), as the tail `operators` of
 alone takes it.  The loop is that of jobs.py.  Models have no values until they are on the card, so building takes little time.  Jobs: utilization_jobs.py; fields: README.md."""
 import argparse
 import ctypes
@@ -555,7 +556,7 @@ def pairs(a, device):
     budget, window, warm = Budget(a.budget), PAIR_WINDOW_S, PAIR_WARM_S
     if device == "cpu":
         pool, window = [j for j in pool if j["source"] == "synthetic"][:a.cpu_dry_run], 1.0
-    twins = [dict(pool[i], id=pool[i]["id"] + "#2") for i in range(0, len(pool), 8)]
+    twins = [dict(pool[i], id=pool[i]["id"] + "#2") for i in range(0, len(pool), 8)] if a.what == "pairs" else []
     imports()
     mode = "slices"
     with tempfile.TemporaryDirectory() as folder:
@@ -618,7 +619,7 @@ def run_pairs(a, device, mode, children, n, budget, warm, window):
         some = todo[k:k + 6]
         for i in some:
             children[i].tell(place=True)
-        listen(some, 60)
+        listen(some, 60 if device == "cuda" else 300)
     say("%d of %d processes ready, %.0f s left" % (len(ready), len(children), budget.left()))
     card = Card() if device == "cuda" else None  # after the forks
 
@@ -657,27 +658,28 @@ def run_pairs(a, device, mode, children, n, budget, warm, window):
         out.write(json.dumps(dict(job=ready[i]["job"], mode=mode, result=dict(ready[i]["ready"], **got[0][0], **got[1])), separators=(",", ":")) + "\n")
         out.flush()
         say("alone %d %s: step %.2f ms, smact %s drama %s, %s W" % (i, children[i].job["id"], single[i], got[1].get("smact"), got[1].get("drama"), got[1].get("power_w")))
-    plan = utilization_jobs.pairs([c.job for c in children[:n]])
+    plan = (utilization_jobs.sets if a.what == "sets" else utilization_jobs.pairs)([c.job for c in children[:n]])
     for k in range(len(children) - n):  # a job beside itself, one after each dozen
         plan.insert(6 + 12 * k, (8 * k, n + k))
     count = 0
-    for p, q in plan:
+    for group in plan:
         if budget.left() < warm + window + 1.5 + (len(ready) * (warm + PAIR_ALONE_S + 0.1) if a.again else 0) or count >= a.most:
             break
-        if p not in ready or q not in ready or not single.get(p) or not single.get(q):
+        if any(x not in ready or not single.get(x) for x in group):
             continue
-        got = together([p, q], window)
+        got = together(group, window)
         if not got:
             continue
-        two, counters = got
-        slow = [round(two[k]["step_ms"] / single[x], 4) for k, x in enumerate((p, q))]
-        row = dict(pair=[children[p].job["id"], children[q].job["id"].partition("#")[0]], mode=mode,
-                   result=dict(step_ms=[r["step_ms"] for r in two], steps=[r["steps"] for r in two], alone_ms=[single[p], single[q]], slowdown=slow, nvml=[ready[x]["ready"]["nvml"] for x in (p, q)],
-                               peak_reserved=[ready[x]["ready"].get("peak_reserved") for x in (p, q)], **counters))
+        answers, counters = got
+        slow = [round(answer["step_ms"] / single[x], 4) for answer, x in zip(answers, group)]
+        row = {"pair" if len(group) == 2 else "set": [children[x].job["id"].partition("#")[0] for x in group], "mode": mode,
+               "result": dict(step_ms=[r["step_ms"] for r in answers], steps=[r["steps"] for r in answers], alone_ms=[single[x] for x in group], slowdown=slow,
+                              nvml=[ready[x]["ready"]["nvml"] for x in group], peak_reserved=[ready[x]["ready"].get("peak_reserved") for x in group], **counters)}
         out.write(json.dumps(row, separators=(",", ":")) + "\n")
         out.flush()
         count += 1
-        say("%d %s + %s (%s): slower %.2f %.2f, smact %s drama %s, %s W, %.0f s left" % (count, *row["pair"], mode, *slow, counters.get("smact"), counters.get("drama"), counters.get("power_w"), budget.left()))
+        say("%d %s (%s): slower %s, smact %s drama %s, %s W, %.0f s left" % (count, " + ".join(row.get("pair") or row["set"]), mode, " ".join("%.2f" % s for s in slow), counters.get("smact"),
+            counters.get("drama"), counters.get("power_w"), budget.left()))
     for i in sorted(ready) if a.again else []:
         if budget.left() < 3:
             break
@@ -686,13 +688,13 @@ def run_pairs(a, device, mode, children, n, budget, warm, window):
             out.write(json.dumps(dict(again=children[i].job["id"], mode=mode, result=dict(**got[0][0], **got[1])), separators=(",", ":")) + "\n")
             out.flush()
             say("again %d %s: step %.2f ms, %.2f of before" % (i, children[i].job["id"], got[0][0]["step_ms"], got[0][0]["step_ms"] / single.get(i, math.nan)))
-    say("%d pairs" % count)
+    say("%d %s" % (count, a.what))
     return 0
 
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("what", choices=("alone", "pairs", "traces"))
+    p.add_argument("what", choices=("alone", "pairs", "sets", "traces"))
     p.add_argument("--budget", type=float, default=300, help="seconds for everything")
     p.add_argument("--out", default=os.path.join(os.environ.get("OUT", "out"), "utilization.jsonl"))
     p.add_argument("--start", type=int, default=0, help="leave out that many jobs of the list")
@@ -702,16 +704,16 @@ def main():
     p.add_argument("--tail", default="launches", help="what is taken after the window: operators, launches, flops, several with commas, or nothing")
     p.add_argument("--pace", type=float, default=14, help="jobs a minute under which the tail operators becomes launches, after 100 s")
     p.add_argument("--keep-tail", action="store_true", help="even where it costs more than half a second a job")
-    p.add_argument("--gb", type=float, default=128, help="pairs: memory for all processes of the pool")
-    p.add_argument("--most", type=int, default=10000, help="pairs: how many")
-    p.add_argument("--again", action="store_true", help="pairs: each job alone once more at the end")
-    p.add_argument("--mps", action="store_true", help="pairs: under NVIDIA's multi-process service")
+    p.add_argument("--gb", type=float, default=128, help="pairs, sets: memory for all processes of the pool")
+    p.add_argument("--most", type=int, default=10000, help="pairs, sets: how many")
+    p.add_argument("--again", action="store_true", help="pairs, sets: each job alone once more at the end")
+    p.add_argument("--mps", action="store_true", help="pairs, sets: under NVIDIA's multi-process service")
     p.add_argument("--cpu-dry-run", type=int, default=0)
     p.add_argument("--meta-dry-run", type=int, default=0)
     a = p.parse_args()
     os.makedirs(os.path.dirname(os.path.abspath(a.out)), exist_ok=True)
     device = "cpu" if a.cpu_dry_run else "meta" if a.meta_dry_run else "cuda"
-    return dict(alone=alone, pairs=pairs, traces=traces)[a.what](a, device)
+    return dict(alone=alone, pairs=pairs, sets=pairs, traces=traces)[a.what](a, device)
 
 
 if __name__ == "__main__":

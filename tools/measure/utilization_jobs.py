@@ -62,6 +62,23 @@ def pairs(jobs):
     return out
 
 
+def sets(jobs):
+    """[(i, j, k), (i, j, k, l), ...] of the pool's jobs, threes and fours in turns, each once; a round of the pool uses every job about seven times."""
+    n, out, seen = len(jobs), [], set()
+    steps = ((1, 7), (5, 8, 3), (3, 11), (2, 7, 9), (5, 13), (1, 12, 5))  # from one job of a set to the next
+    for first in range(2):
+        for i in range(first, n, 2):
+            for some in steps:
+                s, at = {i}, i
+                for step in some:
+                    at = (at + step) % n
+                    s.add(at)
+                if len(s) == len(some) + 1 and frozenset(s) not in seen:
+                    seen.add(frozenset(s))
+                    out.append(tuple(sorted(s)))
+    return out
+
+
 # ---- making the list ----
 
 def spread(items, key, seed):
