@@ -8,7 +8,6 @@ import http.client
 import json
 import os
 import random
-import re
 import signal
 import socket
 import sqlite3
@@ -16,59 +15,12 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 
-DAEMON, PLIMSOLL, ROOT = (os.path.abspath(p) for p in sys.argv[1:4])
+from serve_daemon import DAEMON, GPT2, PLIMSOLL, ROOT, Daemon, run, until
+
 KILLS = int(os.environ.get("PLIMSOLL_KILLS", "40"))
-GPT2 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 128, "n_head": 4, "vocab_size": 1000}
 RESNET = os.path.join(ROOT, "examples", "resnet18.pt2")
 TOKEN, READER = "a-token-that-may-do-all", "a-token-that-may-only-read"
-
-
-class Daemon:
-    """A daemon while the block runs; what it wrote to standard error is in .said."""
-
-    def __init__(self, *options, port=0):
-        self.options = ["--listen", "127.0.0.1:%d" % port, "--log", "off", *options]
-
-    def __enter__(self):
-        self.process = subprocess.Popen([DAEMON, *self.options], stderr=subprocess.PIPE, text=True)
-        self.said, self.port = "", 0
-        while True:
-            line = self.process.stderr.readline()
-            if not line:
-                raise AssertionError("the daemon did not start: %s" % self.said)
-            self.said += line
-            found = re.search(r"\(port (\d+)\)", line)
-            if found:
-                self.port = int(found.group(1))
-            if found and "--socket" not in self.options or "listening on /" in line:
-                break
-        threading.Thread(target=self._drink, daemon=True).start()
-        return self
-
-    def _drink(self):
-        for line in self.process.stderr:
-            self.said += line
-
-    def __exit__(self, *problem):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=60)
-        if problem[0] is None and code not in (0, -signal.SIGKILL):
-            raise AssertionError("it ended with %d: %s" % (code, self.said[-3000:]))
-
-    def ask(self, path, body=None, method=None, headers=None, connection=None):
-        """(status, body as JSON or text)."""
-        own = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
-        own.request(method or ("GET" if data is None else "POST"), path, data, headers or {})
-        answer = own.getresponse()
-        text = answer.read()
-        if connection is None:
-            own.close()
-        kind = answer.getheader("Content-Type", "")
-        return answer.status, json.loads(text) if "json" in kind else text.decode()
 
 
 def settled(report):
@@ -276,16 +228,13 @@ def tokens_and_scopes():
         assert d.ask("/v1/estimate", question, headers=bearer(READER))[0] == 200  # those of before still hold
 
 
-def until(true, seconds=30):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)
-
-
 def configurations():
     rows = [
         (["--listen", "0.0.0.0:0"], 2, "tokens are needed"),
+        (["--listen", ":0"], 2, "tokens are needed"),
+        (["--listen", "[::]:0"], 2, "tokens are needed"),
+        (["--socket", "/nowhere/at/all"], 4, "/nowhere/at/all"),
+        (["--socket-users", "nobody-of-that-name"], 2, "no user"),
         (["--lisen", "x"], 2, "did you mean listen"),
         (["--queue", "0"], 2, "expected a whole number"),
         (["--queue", "many"], 2, "expected a whole number"),
@@ -320,8 +269,11 @@ def configurations():
             pass
         until(lambda: d.said.count('"route"') == 2)
         for line in d.said.splitlines():
-            if line.startswith("{"):
-                assert json.loads(line)["route"] in ("/v1/models", "other"), line
+            said = json.loads(line)
+            assert said["time"] and said["level"] == "info" and said.get("route", "/v1/models") in ("/v1/models", "other"), line
+        busy = ["--listen", "127.0.0.1:%d" % d.port]  # one that runs is not in the way of a check
+        assert subprocess.run([DAEMON, "--check", *busy], capture_output=True, timeout=60).returncode == 0
+        assert subprocess.run([DAEMON, *busy], capture_output=True, timeout=60).returncode == 4
 
 
 def unix_socket():
@@ -537,17 +489,5 @@ CASES = [every_path_with_every_example, the_same_as_the_command, placing_as_the_
          what_was_stored_outlasts_it, learns_from_what_happened, killed_under_load, hostile_clients, too_often, many_at_once, ends_gently]
 
 
-def main():
-    failed = 0
-    for case in [c for c in CASES if len(sys.argv) < 5 or c.__name__ in sys.argv[4:]]:
-        try:
-            case()
-            print("ok serve_%s" % case.__name__, flush=True)
-        except Exception:
-            print("  " + traceback.format_exc().replace("\n", "\n  "))
-            print("not ok serve_%s" % case.__name__, flush=True)
-            failed += 1
-    return failed > 0
-
-
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(run("serve", CASES))
