@@ -514,10 +514,12 @@ static enum MHD_Result answer(exchange *x) {
     }
     if (!own && !pl_service_takes(x->method, x->path)) {
         static char nothing[] = "";
-        if (!find_methods(x)) return refuse(x, 404, "usage", "no such path");
-        if (strcmp(x->method, "OPTIONS") != 0)
-            return refuse(x, 405, "usage", "this path has other methods");
-        answer_text(x, 204, nothing, "text/plain", false);
+        if (!find_methods(x))
+            pl_response_problem(&x->response, 404, "usage", "no such path");
+        else if (strcmp(x->method, "OPTIONS") != 0)
+            pl_response_problem(&x->response, 405, "usage", "this path has other methods");
+        else
+            answer_text(x, 204, nothing, "text/plain", false);
         return send_answer(x);
     }
     if (!own) {

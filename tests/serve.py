@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import random
+import re
 import signal
 import socket
 import sqlite3
@@ -84,9 +85,20 @@ def every_path_with_every_example():
                         if "json" in kind:
                             holds(content["schema"], answer, path)
                     asked += 1
+        with open(os.path.join(ROOT, "src", "request", "asked.c")) as file:  # all that a request may say is described, and nothing else
+            known = set(re.findall(r'^    {"(\w+)", [A-Z]+, ', file.read(), re.M))
+        told = set()
+        for name, schema in schemas.items():
+            told |= set(schema.get("properties", {}))
+        assert len(known) > 25 and not known - told, known - told
         for name in schemas["Settings"]["properties"]:  # each setting that is described is known
             status, answer = d.ask("/v1/estimate", {"model": GPT2, name: None} if name != "model" else {"model": GPT2})
             assert status == 200, (name, answer)
+        with open(os.path.join(ROOT, "src", "request", "service.c")) as file:
+            routes = re.findall(r'{"(GET|POST)", "(/[^"]+)", ', file.read())
+        with open(os.path.join(ROOT, "serve", "exchange.c")) as file:
+            routes += re.findall(r'{"(GET|POST)", "(/[^"]+)", ', file.read())
+        assert {(m.lower(), p) for m, p in routes} == {(m, p) for p, methods in written["paths"].items() for m in methods}, routes
     print("# %d requests" % asked)
 
 
@@ -279,13 +291,14 @@ def configurations():
 def unix_socket():
     path = os.path.abspath("s.sock")
     with Daemon("--socket", path) as d:
-        assert d.port
+        assert d.port and os.stat(path).st_mode & 0o777 == 0o660
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(path)
             s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert b"200 OK" in s.recv(4096)
     assert not os.path.exists(path)
     with Daemon("--socket", path, "--socket-users", "%d" % (os.getuid() + 1)):
+        assert os.stat(path).st_mode & 0o777 == 0o666  # whoever comes is asked who he is
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(path)
             s.sendall(b"GET /v1/cards HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -311,12 +324,40 @@ def what_was_stored_outlasts_it():
         assert len(d.ask("/v1/jobs?state=submitted")[1]["jobs"]) == 0
 
 
+def a_socket_left_behind():
+    """By one that was killed, it is taken over; by anything else it is not."""
+    path = os.path.abspath("left.sock")
+    with Daemon("--socket", path) as d:
+        d.process.kill()
+        d.process.wait()
+        assert os.path.exists(path)
+    with Daemon("--socket", path) as d:
+        other = subprocess.run([DAEMON, "--listen", "none", "--socket", path], capture_output=True, text=True, timeout=60)
+        assert other.returncode == 4 and "in use" in other.stderr, other.stderr
+        assert d.ask("/healthz")[0] == 200 and os.path.exists(path)
+    with open(path, "w") as file:
+        file.write("a file of somebody's")
+    other = subprocess.run([DAEMON, "--listen", "none", "--socket", path], capture_output=True, text=True, timeout=60)
+    assert other.returncode == 4 and os.path.getsize(path) > 0
+
+
+def the_same_model_at_once():
+    """Many post it, and all get the same digest; it is there once."""
+    with open(RESNET, "rb") as file:
+        resnet = file.read()
+    with Daemon("--data", "many", "--workers", "3") as d:
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            answers = list(pool.map(lambda _: d.ask("/v1/models", resnet), range(24)))
+        assert {status for status, _ in answers} == {201} and len({json.dumps(a) for _, a in answers}) == 1
+        assert "plimsoll_models 1\n" in d.ask("/metrics")[1] and "plimsoll_kept_models 1\n" in d.ask("/metrics")[1]
+
+
 def learns_from_what_happened():
     """A fleet whose context is 860 MiB larger than assumed."""
     mib = 1 << 20
     with Daemon("--data", "fleet") as d:
         asked = [{"model": {**GPT2, "n_embd": 64 * i, "n_layer": 8}, "batch": 16, "seq": 512, "gpu": "a100-40gb"} for i in range(4, 30)]
-        errors = []
+        errors, steps = [], []
         for i, question in enumerate(asked):
             report = d.ask("/v1/estimate", question)[1]
             real = report["memory"]["peak_bytes"] + 860 * mib
@@ -325,13 +366,17 @@ def learns_from_what_happened():
             assert ("fleet" in report) == (i >= 5), (i, report.get("fleet"))
             if i >= 5:
                 assert report["fleet"]["jobs"] == i and report["fleet"]["low_bytes"] <= report["fleet"]["peak_bytes"] <= report["fleet"]["high_bytes"]
-            job = {"job": "j%d" % i, "gpu": "a100-40gb", "family": report["utilization"]["family"], "predicted_bytes": report["memory"]["peak_bytes"],
+            assert i < 5 or report["fleet"]["step_jobs"] == i
+            step = report["compute"]["step_ms"]
+            steps.append(abs(report.get("fleet", {}).get("step_ms", step) / (step * 1.5) - 1))
+            job = {"job": "j%d" % i, "gpu": "a100-40gb" if i % 2 else "NVIDIA A100-SXM4-40GB", "predicted_step_ms": step, "family": report["utilization"]["family"], "predicted_bytes": report["memory"]["peak_bytes"],
                    "upper_bytes": report["memory"]["upper_bytes"]}
             assert d.ask("/v1/jobs", {**job, "state": "submitted"})[0] == 201
-            assert d.ask("/v1/jobs", {"job": job["job"], "state": "ended", "peak_bytes": real, "exit_code": 0})[0] == 201
+            assert d.ask("/v1/jobs", {"job": job["job"], "state": "ended", "peak_bytes": real, "step_ms": 1.5 * step, "exit_code": 0})[0] == 201
             failed = {**job, "job": "f%d" % i, "state": "ended", "peak_bytes": 3 * mib, "exit_code": 1}
             assert d.ask("/v1/jobs", failed)[0] == 201  # says nothing of the peak
         assert max(errors[:5]) > 0.05 and max(errors[20:]) < 0.02, errors
+        assert min(steps[:5]) > 0.3 and max(steps[20:]) < 0.02, steps
         other = d.ask("/v1/estimate", {**asked[0], "gpu": "h200"})[1]
         assert "fleet" not in other  # another kind of card
         first = d.ask("/v1/estimate", asked[3])[1]
@@ -485,7 +530,7 @@ def ends_gently():
 
 
 CASES = [every_path_with_every_example, the_same_as_the_command, placing_as_the_command, wrong_requests, tokens_and_scopes, configurations,
-         unix_socket,
+         unix_socket, a_socket_left_behind, the_same_model_at_once,
          what_was_stored_outlasts_it, learns_from_what_happened, killed_under_load, hostile_clients, too_often, many_at_once, ends_gently]
 
 

@@ -118,6 +118,11 @@ def requests_in_requests():
 
 def methods():
     with Daemon() as d:
+        kept = http.client.HTTPConnection("127.0.0.1", d.port)  # a mistake is no reason to close
+        kept.connect()
+        before = kept.sock.getsockname()
+        for path, body, status in (("/nothing", None, 404), ("/v1/estimate", None, 405), ("/v1/estimate", b"{", 400), ("/v1/jobs?limit=0", None, 400)):
+            assert d.ask(path, body, connection=kept)[0] == status and kept.sock and kept.sock.getsockname() == before, path
         for path, allowed in (("/v1/jobs", "GET, HEAD, POST, OPTIONS"), ("/v1/estimate", "POST, OPTIONS"), ("/healthz", "GET, HEAD, OPTIONS"),
                               ("/v1/models/sha256:0", "GET, HEAD, OPTIONS")):
             for method in ("OPTIONS", "DELETE", "PATCH", "BREW"):
