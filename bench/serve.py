@@ -84,14 +84,14 @@ class Daemon:
         self.process.terminate()
         self.process.wait()
 
-    def wrk(self, script, connections, rate=None):
+    def wrk(self, script, connections, rate=None, seconds=SECONDS):
         """Requests a second, p99 in ms, errors, microseconds of processor a request. rate: at most so many."""
         if rate:
             script += "\nfunction delay() return %d end" % max(1, round(connections * 1000 / rate))
         with tempfile.NamedTemporaryFile("w", suffix=".lua", delete=False) as file:
             file.write(script)
         before = spent(self.process.pid)
-        text, own = timed(["wrk", "-t1", "-c%d" % connections, "-d%ds" % SECONDS, "--latency", "-s", file.name, "http://127.0.0.1:%d" % self.port])
+        text, own = timed(["wrk", "-t1", "-c%d" % connections, "-d%ds" % seconds, "--latency", "-s", file.name, "http://127.0.0.1:%d" % self.port])
         used = spent(self.process.pid) - before + own
         os.unlink(file.name)
         unit = {"us": 1e-3, "ms": 1, "s": 1e3}
@@ -106,6 +106,14 @@ class Daemon:
 def say(what, rate, tail, errors, each, more=""):
     print("%-34s %8.0f a second, p99 %6.2f ms, %d errors, %.0f us of processor each%s  [load %.1f]" % (what, rate, tail, errors, each, more, os.getloadavg()[0]),
           flush=True)
+
+
+def windows(what, rows):
+    """Of windows of a second: the quietest and the middle one, since others' work on the machine is in all of them."""
+    rows.sort(key=lambda row: row[1])
+    rate, middle, errors = sum(r[0] for r in rows) / len(rows), rows[len(rows) // 2][1], sum(r[2] for r in rows)
+    print("%-34s %8.0f a second, p99 of %d windows of a second: least %.2f ms, middle %.2f ms, %d errors  [load %.1f]"
+          % (what, rate, len(rows), rows[0][1], middle, errors, os.getloadavg()[0]), flush=True)
 
 
 def main():
@@ -128,41 +136,37 @@ request = function() n = n + 7
             rate, tail, errors, own = d.wrk(each, 32)
             say("daemon, computed each time", rate, tail, errors, own, ", %.0f %% of the library's rate, %.0f %% by processor" % (100 * rate / library, 100 * cost / own))
             shares.append(cost / own)
-        half, tail, errors, own = d.wrk(each, 32, rate / 2)
-        say("computed, at half that load", half, tail, errors, own)
+        windows("computed, at half that load", [d.wrk(each, 32, rate / 2, 1) for _ in range(12)])
         d.close()
         d = Daemon()
         same = 'wrk.method = "POST"\nwrk.path = "/v1/estimate"\nwrk.body = \'{"model":"%s","gpu":"a100-40gb","batch":8}\'' % d.digest
         rate, tail, errors, own = d.wrk(same, 64)
         say("daemon, answered before", rate, tail, errors, own)
-        half, tail, errors, own = d.wrk(same, 64, rate / 2)
-        say("answered before, at half that load", half, tail, errors, own)
-        # what others notice: the same load before, beside idle and slow ones, and after
-        for when in ("before", "beside 10,000 idle, 50 slow", "after"):
-            idle, slow, stop = [], [], threading.Event()
-            if when.startswith("beside"):
-                idle = [socket.create_connection(("127.0.0.1", d.port)) for _ in range(10000)]
-                slow = [socket.create_connection(("127.0.0.1", d.port)) for _ in range(50)]
+        windows("answered before, at half that load", [d.wrk(same, 64, rate / 2, 1) for _ in range(12)])
+        # what others notice: the same load by turns without and with them
+        without, beside, crowd = [], [], b"POST /v1/estimate HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n"
+        for _ in range(8):
+            without.append(d.wrk(same, 64, rate / 4, 1))
+            idle = [socket.create_connection(("127.0.0.1", d.port)) for _ in range(10000)]
+            slow = [socket.create_connection(("127.0.0.1", d.port)) for _ in range(50)]
+            for s in slow:
+                s.sendall(crowd)
+            stop = threading.Event()
 
             def trickle(slow=slow, stop=stop):
-                for s in slow:
-                    s.sendall(b"POST /v1/estimate HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n")
-                while not stop.wait(1):
+                while not stop.wait(0.2):
                     for s in slow:
-                        try:
-                            s.sendall(b" ")
-                        except OSError:
-                            pass
+                        s.sendall(b" ")
 
             thread = threading.Thread(target=trickle)
             thread.start()
-            tails = [d.wrk(same, 64, rate / 2) for _ in range(3)]
+            beside.append(d.wrk(same, 64, rate / 4, 1))
             stop.set()
             thread.join()
             for s in idle + slow:
                 s.close()
-            tails.sort(key=lambda t: t[1])
-            say("others, " + when, *tails[1])
+        windows("others, alone", without)
+        windows("others, beside 10,000 idle, 50 slow", beside)
         d.close()
 
 

@@ -282,9 +282,10 @@ bool history_add_now(history *h, history_write *w) {
 /* ---- opening ---- */
 
 static pl_status failed(const history *h, const char *path, pl_error *err) {
-    const char *why = h->writer ? sqlite3_errmsg(h->writer) : "it cannot be opened";
-    if (h->writer && number_of(h->writer, "PRAGMA user_version") > VERSION)
-        why = "a later plimsoll made it";
+    bool later = h->writer && number_of(h->writer, "PRAGMA user_version") > VERSION;
+    const char *why = later       ? "a later plimsoll made it"
+                      : h->writer ? sqlite3_errmsg(h->writer)
+                                  : "it cannot be opened";
     return pl_fail(err, PL_MISSING, path, -1, "the history cannot be kept there: %s", why);
 }
 
