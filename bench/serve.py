@@ -112,8 +112,8 @@ def windows(what, rows):
     """Of windows of a second: the quietest and the middle one, since others' work on the machine is in all of them."""
     rows.sort(key=lambda row: row[1])
     rate, middle, errors = sum(r[0] for r in rows) / len(rows), rows[len(rows) // 2][1], sum(r[2] for r in rows)
-    print("%-34s %8.0f a second, p99 of %d windows of a second: least %.2f ms, middle %.2f ms, %d errors  [load %.1f]"
-          % (what, rate, len(rows), rows[0][1], middle, errors, os.getloadavg()[0]), flush=True)
+    print("%-34s %8.0f a second, p99 of %d windows of a second: least %.2f ms, middle %.2f ms, %d errors, %.0f us of processor each  [load %.1f]"
+          % (what, rate, len(rows), rows[0][1], middle, errors, sum(r[3] for r in rows) / len(rows), os.getloadavg()[0]), flush=True)
 
 
 def main():
