@@ -65,6 +65,11 @@ class Asker:
             self.socket.settimeout(120)
 
 
+def sanitized():
+    with open(DAEMON, "rb") as file:
+        return re.search(rb"__[at]san_init", file.read())
+
+
 def gauge(d, name):
     text = d.ask("/metrics")[1]
     return float(next(line for line in text.splitlines() if line.startswith("plimsoll_%s " % name)).split()[1])
@@ -286,6 +291,25 @@ def reloading_under_load():
         assert told["estimate"]["gpu"]["name"] == "example-8gb" and len(told["tensors"]) > 100
 
 
+def small_requests_that_ask_much():
+    """A few bytes that stand for a lot: past a request's memory or time they are refused, and the daemon stays small."""
+    with Daemon("--timeout-ms", "2000", "--memory-bytes", "256MiB", "--events", "100000") as d:
+        placed = {"cluster": {"cards": [{"gpu": "h200", "count": 1000000}]}, "jobs": [{"model": GPT2, "batch": 2}]}
+        assert d.ask("/v1/place", placed)[0] == 422
+        placed["cluster"]["cards"] = [{"gpu": "h200", "count": 3000}]
+        placed["jobs"] = [{"model": GPT2, "batch": 2, "seq": 32}] * 64
+        assert d.ask("/v1/place", placed)[0] in (200, 422)
+        busy = [{"gpu": "h200", "jobs": [{"name": "x", "seen_bytes": 1000}]} for _ in range(20000)]
+        assert d.ask("/v1/place", {"cluster": {"cards": busy}, "jobs": [{"model": GPT2, "batch": 2, "seq": 32}]})[0] == 422
+        events = d.ask("/v1/estimate", {"model": {**GPT2, "n_layer": 800}, "batch": 2, "seq": 32})
+        assert events[0] == 422 and "events" in events[1]["detail"], events
+        assert d.ask("/v1/estimate", b'{"model":{"model_type":"gpt2","architectures":[' + b'"x",' * 3000000 + b'"y"]}}')[0] == 422
+        with open("/proc/%d/status" % d.process.pid) as file:
+            most = int(next(line for line in file if line.startswith("VmHWM:")).split()[1]) >> 10
+        assert most < 900 or sanitized(), most  # MiB; two threads at 256 and what was posted
+        assert d.ask("/v1/estimate", {"model": GPT2, "batch": 2, "seq": 32})[0] == 200
+
+
 # ---- a machine that fails it ----
 
 def full_disk():
@@ -372,10 +396,9 @@ def few_files():
 
 def little_memory():
     """Memory that runs out is an answer, and the next is served."""
-    with open(DAEMON, "rb") as file:
-        if re.search(rb"__[at]san_init", file.read()):
-            print("# a sanitizer's shadow is larger than any limit: little memory was not tried")
-            return
+    if sanitized():
+        print("# a sanitizer's shadow is larger than any limit: little memory was not tried")
+        return
     limit = 900 << 20
     with Daemon("--workers", "2", before=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))) as d:
         huge = {"model": {"model_type": "llama", "num_hidden_layers": 900, "hidden_size": 4096, "num_attention_heads": 32}, "seq": 4096}
@@ -457,7 +480,7 @@ def tls():
         assert ask("one.pem")[0] == 200
 
 
-CASES = [requests_in_requests, methods, foreign_pages, logs_are_lines, trickles, short_before_long, the_gone, ends_in_time, reloading_under_load, full_disk,
+CASES = [requests_in_requests, methods, foreign_pages, logs_are_lines, trickles, short_before_long, the_gone, ends_in_time, reloading_under_load, small_requests_that_ask_much, full_disk,
          folder_taken_away, other_hands_on_it, few_files, little_memory, bounded_storage, tls]
 
 if __name__ == "__main__":
