@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -109,8 +110,9 @@ static pl_status read_users(access_list *list, const char *text, pl_error *err) 
         snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), text);
         text += length + (text[length] == ',');
         unsigned long number = strtoul(name, &end, 10);
-        struct passwd *row = *end || end == name ? getpwnam(name) : NULL;
-        if ((*end || end == name) && !row)
+        bool is_number = *name >= '0' && *name <= '9' && !*end && number < UINT32_MAX;
+        struct passwd *row = is_number ? NULL : getpwnam(name);
+        if (!is_number && !row)
             return pl_fail(err, PL_USAGE, "socket-users", -1, "no user %s", name);
         if (list->user_count == MOST_USERS)
             return pl_fail(err, PL_USAGE, "socket-users", -1, "more than %d users", MOST_USERS);
@@ -148,7 +150,7 @@ bool access_has_tokens(const access_list *list) {
 int access_of_token(const access_list *list, const char *header) {
     unsigned char given[MOST_TOKEN] = {0};
     int scopes = -1;
-    if (!header || strncmp(header, "Bearer ", 7) != 0) return -1;
+    if (!header || strncasecmp(header, "Bearer ", 7) != 0) return -1;
     size_t length = strlen(header + 7);
     if (length >= MOST_TOKEN) return -1;
     memcpy(given, header + 7, length);

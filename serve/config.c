@@ -31,8 +31,9 @@ static const struct row {
     {"tls-key", AT(tls_key), "", 0, 0, 0, "its key, PEM"},
     {"gpus", AT(gpus), "", 0, 0, 0, "file of cards of one's own"},
     {"log", AT(log), "text", 0, 0, 0, "text or json, a line per request, to standard error; off"},
-    {"workers", AT(workers), NULL, 0, 0, 256, "threads that compute; 0: as many as processors"},
-    {"queue", AT(queue), NULL, 1024, 1, 1 << 20, "requests that wait for them"},
+    {"workers", AT(workers), NULL, 0, 0, 256,
+     "threads for estimates, and as many for what takes longer; 0: as many as processors"},
+    {"queue", AT(queue), NULL, 1024, 1, 1 << 20, "requests that wait for either"},
     {"connections", AT(connections), NULL, 16384, 1, 1 << 20, "open at once"},
     {"idle-s", AT(idle_s), NULL, 60, 1, 86400, "seconds a connection may be silent"},
     {"request-s", AT(request_s), NULL, 30, 1, 3600, "seconds for a request to be sent whole"},
@@ -43,9 +44,16 @@ static const struct row {
      "of models kept in memory"},
     {"answer-bytes", AT(answer_bytes), NULL, 64 << 20, 0, INT64_C(1) << 44,
      "of answers kept in memory"},
+    {"stored-bytes", AT(stored_bytes), NULL, INT64_C(16) << 30, 0, INT64_C(1) << 50,
+     "of models in the data folder"},
+    {"stored-jobs", AT(stored_jobs), NULL, 1000000, 1000, INT64_C(1) << 40,
+     "jobs in the history; the oldest go first"},
     {"memory-bytes", AT(memory_bytes), NULL, INT64_C(1) << 30, 1 << 20, INT64_C(1) << 44,
      "that computing one request may take"},
-    {"timeout-ms", AT(timeout_ms), NULL, 10000, 1, 3600000, "that it may take"},
+    {"events", AT(events), NULL, 1 << 28, 1, INT64_C(1) << 44,
+     "allocations and frees that it may simulate"},
+    {"timeout-ms", AT(timeout_ms), NULL, 10000, 1, 3600000,
+     "that it may take, and may wait before that"},
     {"rate", AT(rate), NULL, 0, 0, 1 << 30, "requests a second of one address; 0: any"},
     {"drain-s", AT(drain_s), NULL, 10, 0, 3600, "seconds for what is under way at the end"},
 };
@@ -200,18 +208,11 @@ static bool read_options(config *c, int argc, char **argv, bool only_file, bool 
     return true;
 }
 
-bool config_is_open(const config *c) {
-    return *c->listen && strncmp(c->listen, "127.", 4) != 0 &&
-           strncmp(c->listen, "[::1]", 5) != 0 && strncmp(c->listen, "localhost", 9) != 0;
-}
-
 static bool makes_sense(const config *c, pl_error *err) {
     if (!*c->listen && !*c->socket)
         return wrong(err, "listen", -1, "neither an address nor a socket to listen on%s%s", "", "");
     if (!*c->tls_cert != !*c->tls_key)
         return wrong(err, "tls-cert", -1, "tls-cert and tls-key go together%s%s", "", "");
-    if (config_is_open(c) && !*c->tokens)
-        return wrong(err, "tokens", -1, "%s is not loopback: tokens are needed%s", c->listen, "");
     if (strcmp(c->log, "text") != 0 && strcmp(c->log, "json") != 0 && strcmp(c->log, "off") != 0)
         return wrong(err, "log", -1, "%s is none of text, json, off%s", c->log, "");
     return true;

@@ -14,7 +14,7 @@ typedef struct config {
     char *tls_cert, *tls_key;          /* PEM files; "": no TLS */
     char *gpus;                        /* file of cards of one's own; "": none */
     char *log;                         /* "text" or "json", to standard error */
-    int64_t workers;                   /* threads that compute; 0: as many as processors */
+    int64_t workers;                   /* of each lane that computes; 0: as many as processors */
     int64_t queue;                     /* requests that wait for them */
     int64_t connections;               /* open at once */
     int64_t idle_s;                    /* a connection without a request */
@@ -23,7 +23,9 @@ typedef struct config {
     int64_t bodies_bytes;              /* of all at once */
     int64_t model_bytes, answer_bytes; /* kept in memory */
     int64_t memory_bytes;              /* one request's computing */
-    int64_t timeout_ms;                /* likewise */
+    int64_t events;                    /* likewise */
+    int64_t timeout_ms;                /* likewise, and waiting for it */
+    int64_t stored_bytes, stored_jobs; /* in data: of models; jobs */
     int64_t rate;                      /* requests a second of one client address; 0: any */
     int64_t drain_s;                   /* at the end, for what is under way */
     bool check;                        /* read it, say so, and end */
@@ -33,7 +35,5 @@ typedef struct config {
  * file and the line. help: --help was asked for, and printed. */
 bool config_read(config *out, int argc, char **argv, bool *help, pl_error *err);
 void config_close(config *c);
-/* Whether anybody beyond this machine can reach it. */
-bool config_is_open(const config *c);
 
 #endif

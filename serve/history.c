@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "log.h"
 
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS models (digest TEXT PRIMARY KEY, name TEXT NOT NULL, bytes BLOB NOT NULL)"
@@ -24,11 +26,17 @@ static const char schema[] =
     " predicted_step_ms REAL, peak_bytes INTEGER, step_ms REAL, smact REAL, smocc REAL, drama REAL,"
     " exit_code INTEGER);"
     "CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, number);"
-    "CREATE INDEX IF NOT EXISTS jobs_by_card ON jobs (gpu, number) WHERE state = 3 AND peak_bytes > 0 AND"
-    " predicted_bytes > 0;"
+    "CREATE INDEX IF NOT EXISTS jobs_that_ended ON jobs (gpu, number) WHERE state = 3;"
+    "DROP INDEX IF EXISTS jobs_by_card;"
     "CREATE TABLE IF NOT EXISTS reports (number INTEGER PRIMARY KEY, job INTEGER NOT NULL,"
     " state INTEGER NOT NULL, at_ms INTEGER NOT NULL, peak_bytes INTEGER, step_ms REAL);"
     "PRAGMA user_version = 1;";
+enum {
+    VERSION = 1,
+    MOST_LISTING = 16 << 20, /* bytes of JSON */
+    REPORTS_PER_JOB = 16,    /* on average: more of them, and the oldest go */
+    TRIM = 512,              /* rows at most that one transaction takes away */
+};
 
 /* A report fills in what it says; a state never goes back, and the largest peak counts. */
 static const char put_job[] =
@@ -61,6 +69,9 @@ struct history {
     pthread_mutex_t lock;
     pthread_cond_t some;
     history_write *first, **last;
+    int64_t most_jobs, most_models; /* models: bytes */
+    bool on_disk;
+    atomic_llong failed_writes;
     bool closing, threaded;
     pthread_t thread;
 };
@@ -130,20 +141,77 @@ static bool write_event(history *h, const history_event *e) {
     return step(s);
 }
 
+static int64_t number_of(sqlite3 *db, const char *sql) {
+    sqlite3_stmt *s = NULL;
+    int64_t value = -1;
+    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+        value = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return value;
+}
+
+static bool is_stored(history *h, const char *digest) {
+    sqlite3_stmt *s = NULL;
+    bool there = sqlite3_prepare_v2(h->writer, "SELECT 1 FROM models WHERE digest = ?1", -1, &s,
+                                    NULL) == SQLITE_OK;
+    bind_text(s, 1, digest);
+    there = there && sqlite3_step(s) == SQLITE_ROW;
+    sqlite3_finalize(s);
+    return there;
+}
+
 static bool write_one(history *h, const history_write *w) {
     if (w->event) return write_event(h, w->event);
+    if (is_stored(h, w->digest)) return true;
+    int64_t stored = number_of(h->writer, "SELECT total(length(bytes)) FROM models");
+    if (h->on_disk && stored + (int64_t)w->size > h->most_models) return false;
     bind_text(h->model, 1, w->digest);
     bind_text(h->model, 2, w->name);
     sqlite3_bind_blob64(h->model, 3, w->bytes, w->size, SQLITE_STATIC);
     return step(h->model);
 }
 
-/* All or none of them. */
-static bool write_all(history *h, const history_write *first) {
-    if (sqlite3_exec(h->writer, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK) return false;
-    bool good = true;
-    for (const history_write *w = first; good && w; w = w->next) good = write_one(h, w);
-    if (good && sqlite3_exec(h->writer, "COMMIT", NULL, NULL, NULL) == SQLITE_OK) return true;
+/* The file that is written is still the one that will be found: what goes into one that was removed is lost. */
+static bool is_there(history *h) {
+    int moved = 0;
+    return !h->on_disk ||
+           sqlite3_file_control(h->writer, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK ||
+           !moved;
+}
+
+/* The oldest jobs go, so many at a time, and the oldest reports. */
+static bool trim(history *h) {
+    char sql[512];
+    int64_t last = number_of(h->writer, "SELECT max(number) FROM jobs"),
+            first = number_of(h->writer, "SELECT min(number) FROM jobs"),
+            reports = number_of(h->writer, "SELECT max(number) FROM reports");
+    snprintf(
+        sql, sizeof sql,
+        "DELETE FROM jobs WHERE number IN (SELECT number FROM jobs WHERE number <= %lld ORDER BY number LIMIT %d);"
+        "DELETE FROM reports WHERE number IN (SELECT number FROM reports WHERE number <= %lld ORDER BY number"
+        " LIMIT %d)",
+        (long long)(last - h->most_jobs), (int)TRIM,
+        (long long)(reports - REPORTS_PER_JOB * h->most_jobs), (int)TRIM);
+    if (last - first < h->most_jobs && reports <= REPORTS_PER_JOB * h->most_jobs) return true;
+    return sqlite3_exec(h->writer, sql, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* All or none of them. *one: it was one of them that could not be written, not the file. */
+static bool write_all(history *h, const history_write *first, bool *one) {
+    *one = false;
+    if (!is_there(h)) {
+        log_say_now_and_then(LOG_ERROR, "the history's file was moved or removed: nothing is "
+                                        "stored until a restart");
+        return false;
+    }
+    bool good = sqlite3_exec(h->writer, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+    for (const history_write *w = first; good && w; w = w->next) {
+        good = write_one(h, w);
+        *one = !good;
+    }
+    if (good && trim(h) && sqlite3_exec(h->writer, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
+        return true;
+    log_say_now_and_then(LOG_ERROR, "the history cannot be written: %s", sqlite3_errmsg(h->writer));
     sqlite3_exec(h->writer, "ROLLBACK", NULL, NULL, NULL);
     return false;
 }
@@ -158,13 +226,15 @@ static void *write_on(void *given) {
         h->last = &h->first;
         pthread_mutex_unlock(&h->lock);
         if (!first) return NULL;
-        bool kept = write_all(h, first);
-        bool alone = !first->next;
+        bool one, kept = write_all(h, first, &one);
+        bool again = one && first->next;
         while (first) {
             history_write *next = first->next;
             first->next = NULL;
             /* one that cannot be written does not take the others with it */
-            first->done(first, kept || (!alone && write_all(h, first)));
+            bool good = kept || (again && write_all(h, first, &one));
+            if (!good) atomic_fetch_add(&h->failed_writes, 1);
+            first->done(first, good);
             first = next;
         }
     }
@@ -212,7 +282,10 @@ bool history_add_now(history *h, history_write *w) {
 /* ---- opening ---- */
 
 static pl_status failed(const history *h, const char *path, pl_error *err) {
-    const char *why = h->writer ? sqlite3_errmsg(h->writer) : "out of memory";
+    bool later = h->writer && number_of(h->writer, "PRAGMA user_version") > VERSION;
+    const char *why = later       ? "a later plimsoll made it"
+                      : h->writer ? sqlite3_errmsg(h->writer)
+                                  : "it cannot be opened";
     return pl_fail(err, PL_MISSING, path, -1, "the history cannot be kept there: %s", why);
 }
 
@@ -235,7 +308,7 @@ static bool prepare(history *h, const char *path) {
                 {put_model, offsetof(history, model)}};
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     h->writer = open_one(path, flags | SQLITE_OPEN_NOMUTEX);
-    if (!h->writer ||
+    if (!h->writer || number_of(h->writer, "PRAGMA user_version") > VERSION ||
         sqlite3_exec(h->writer, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", NULL, NULL,
                      NULL) != SQLITE_OK ||
         sqlite3_exec(h->writer, schema, NULL, NULL, NULL) != SQLITE_OK)
@@ -269,14 +342,18 @@ pl_status history_open_read(history **out, const char *folder, pl_error *err) {
     return PL_OK;
 }
 
-pl_status history_open(history **out, const char *folder, pl_error *err) {
+pl_status history_open(history **out, const config *c, pl_error *err) {
     char path[4096];
+    const char *folder = c->data;
     *out = NULL;
     history *h = calloc(1, sizeof *h);
     if (!h) return pl_fail(err, PL_MISSING, folder, -1, "out of memory");
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->some, NULL);
     h->last = &h->first;
+    h->most_jobs = c->stored_jobs;
+    h->most_models = c->stored_bytes;
+    h->on_disk = *folder != '\0';
     if (*folder && mkdir(folder, 0700) != 0 && errno != EEXIST) {
         pl_status status = pl_fail(err, PL_MISSING, folder, -1, "%s", strerror(errno));
         history_close(&h);
@@ -419,12 +496,14 @@ char *history_jobs(history *h, history_state state, const char *job, int64_t mos
         pl_json_put_open(&w, NULL, '{');
         pl_json_put_int(&w, "schema", 1);
         pl_json_put_open(&w, "jobs", '[');
-        while ((code = sqlite3_step(s)) == SQLITE_ROW) put_row(&w, s);
+        while ((code = sqlite3_step(s)) == SQLITE_ROW && text.length < MOST_LISTING) put_row(&w, s);
         pl_json_put_close(&w, ']');
+        pl_json_put_bool(&w, "cut", code == SQLITE_ROW); /* it would have become too long */
         pl_json_put_close(&w, '}');
     }
     sqlite3_finalize(s);
-    char *out = code == SQLITE_DONE && !text.failed ? strdup(text.text) : NULL;
+    char *out =
+        (code == SQLITE_DONE || code == SQLITE_ROW) && !text.failed ? strdup(text.text) : NULL;
     pl_arena_free(&arena);
     return out;
 }
@@ -433,13 +512,16 @@ bool history_count(history *h, history_figures *out) {
     /* the error's middle: of the last thousand */
     static const char sql[] =
         "WITH e AS (SELECT abs(peak_bytes - predicted_bytes) * 1.0 / predicted_bytes AS error,"
-        " peak_bytes > upper_bytes AS above FROM jobs WHERE state = 3 AND peak_bytes IS NOT NULL"
-        " AND predicted_bytes > 0 ORDER BY number DESC LIMIT 1000)"
+        " peak_bytes > upper_bytes AS above FROM jobs WHERE state = 3 AND peak_bytes > 0"
+        " AND predicted_bytes > 0 AND coalesce(exit_code, 0) = 0 ORDER BY number DESC LIMIT 1000),"
+        " t AS (SELECT abs(step_ms - predicted_step_ms) / predicted_step_ms AS error FROM jobs WHERE state = 3 AND step_ms > 0"
+        " AND predicted_step_ms > 0 AND coalesce(exit_code, 0) = 0 ORDER BY number DESC LIMIT 1000)"
         " SELECT (SELECT count(*) FROM models), (SELECT count(*) FROM jobs), (SELECT count(*) FROM e),"
         " (SELECT total(above) FROM e), (SELECT avg(error) FROM e),"
-        " (SELECT error FROM e ORDER BY error LIMIT 1 OFFSET (SELECT count(*) / 2 FROM e))";
+        " (SELECT error FROM e ORDER BY error LIMIT 1 OFFSET (SELECT count(*) / 2 FROM e)),"
+        " (SELECT error FROM t ORDER BY error LIMIT 1 OFFSET (SELECT count(*) / 2 FROM t))";
     sqlite3_stmt *s = NULL;
-    *out = (history_figures){.error_median = NAN, .error_mean = NAN};
+    *out = (history_figures){.error_median = NAN, .error_mean = NAN, .step_error_median = NAN};
     bool good = sqlite3_prepare_v2(h->reader, sql, -1, &s, NULL) == SQLITE_OK &&
                 sqlite3_step(s) == SQLITE_ROW;
     if (good) {
@@ -450,6 +532,9 @@ bool history_count(history *h, history_figures *out) {
         if (sqlite3_column_type(s, 4) != SQLITE_NULL) out->error_mean = sqlite3_column_double(s, 4);
         if (sqlite3_column_type(s, 5) != SQLITE_NULL)
             out->error_median = sqlite3_column_double(s, 5);
+        if (sqlite3_column_type(s, 6) != SQLITE_NULL)
+            out->step_error_median = sqlite3_column_double(s, 6);
+        out->failed_writes = atomic_load(&h->failed_writes);
     }
     sqlite3_finalize(s);
     return good;
@@ -459,9 +544,9 @@ size_t history_seen(history *h, const char *gpu, const char *family, const char 
                     pl_seen *jobs, size_t room) {
     /* a run that failed did not reach its peak, or went past it */
     static const char sql[] =
-        "SELECT predicted_bytes, peak_bytes, family IS ?2, model IS ?3 FROM jobs WHERE gpu = ?1 AND"
-        " state = 3 AND peak_bytes > 0 AND predicted_bytes > 0 AND coalesce(exit_code, 0) = 0"
-        " ORDER BY number DESC LIMIT ?4";
+        "SELECT predicted_bytes, peak_bytes, family IS ?2, model IS ?3, predicted_step_ms, step_ms FROM jobs"
+        " WHERE gpu = ?1 AND state = 3 AND coalesce(exit_code, 0) = 0 AND (peak_bytes > 0 AND predicted_bytes > 0"
+        " OR step_ms > 0 AND predicted_step_ms > 0) ORDER BY number DESC LIMIT ?4";
     sqlite3_stmt *s = NULL;
     size_t count = 0;
     if (sqlite3_prepare_v2(h->reader, sql, -1, &s, NULL) != SQLITE_OK) return 0;
@@ -469,11 +554,16 @@ size_t history_seen(history *h, const char *gpu, const char *family, const char 
     bind_text(s, 2, family && *family ? family : "?");
     bind_text(s, 3, digest && *digest ? digest : "?");
     sqlite3_bind_int64(s, 4, (int64_t)room);
-    while (count < room && sqlite3_step(s) == SQLITE_ROW)
-        jobs[count++] = (pl_seen){.predicted_bytes = sqlite3_column_int64(s, 0),
-                                  .peak_bytes = sqlite3_column_int64(s, 1),
-                                  .same_family = sqlite3_column_int(s, 2) != 0,
-                                  .same_model = sqlite3_column_int(s, 3) != 0};
+    while (count < room && sqlite3_step(s) == SQLITE_ROW) {
+        bool predicted = sqlite3_column_int64(s, 0) > 0, seen = sqlite3_column_int64(s, 1) > 0;
+        jobs[count++] =
+            (pl_seen){.predicted_bytes = predicted ? sqlite3_column_int64(s, 0) : PL_UNKNOWN,
+                      .peak_bytes = seen ? sqlite3_column_int64(s, 1) : PL_UNKNOWN,
+                      .same_family = sqlite3_column_int(s, 2) != 0,
+                      .same_model = sqlite3_column_int(s, 3) != 0,
+                      .predicted_step_ms = sqlite3_column_double(s, 4), /* 0: not said */
+                      .step_ms = sqlite3_column_double(s, 5)};
+    }
     sqlite3_finalize(s);
     return count;
 }

@@ -7,10 +7,12 @@
 
 #include <plimsoll/service.h>
 
+#include "config.h"
+
 typedef struct history history;
 
-/* folder: made where it is not there; "": in memory, for as long as the process lives. */
-pl_status history_open(history **out, const char *folder, pl_error *err);
+/* c->data: made where it is not there; "": in memory, for as long as the process lives. */
+pl_status history_open(history **out, const config *c, pl_error *err);
 /* The folder of a daemon, to be looked at alone. */
 pl_status history_open_read(history **out, const char *folder, pl_error *err);
 void history_close(history **h); /* once nobody asks any more; what waits is written */
@@ -77,6 +79,8 @@ typedef struct history_figures {
     int64_t models, jobs, ended;     /* ended: with a real peak and a predicted one */
     int64_t above_upper;             /* of these, real above upper_bytes */
     double error_median, error_mean; /* |real - predicted| / predicted; NAN: none */
+    double step_error_median;        /* of step times */
+    int64_t failed_writes;           /* reports and models that were not stored */
 } history_figures;
 
 bool history_count(history *h, history_figures *out);

@@ -3,20 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "log.h"
 #include "seen.h"
 #include "server.h"
 
 static int complain(const pl_error *err) {
-    fprintf(stderr, "plimsoll serve: %s%s", err->where, *err->where ? ": " : "");
-    if (err->position > 0) fprintf(stderr, "line %lld: ", (long long)err->position);
-    fprintf(stderr, "%s\n", err->message);
+    char line[32] = "";
+    if (err->position > 0) snprintf(line, sizeof line, "line %lld: ", (long long)err->position);
+    log_say(LOG_ERROR, "%s%s%s%s", err->where, *err->where ? ": " : "", line, err->message);
     return (int)err->code;
 }
 
 static void reload(server *s) {
     pl_error err = PL_SIZED(pl_error);
     if (server_reload(s, &err) == PL_OK)
-        fputs("plimsoll serve: tokens and cards were read anew\n", stderr);
+        log_say(LOG_INFO, "tokens and cards were read anew");
     else
         complain(&err);
 }
@@ -31,20 +32,21 @@ static int run(const config *c) {
     sigaddset(&signals, SIGINT);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    if (server_open(&s, c, &err) != PL_OK) return complain(&err);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full disk */
+    log_as(c->log);
     if (c->check) {
-        server_close(&s);
-        fputs("plimsoll serve: the configuration is right\n", stderr);
+        if (server_check(c, &err) != PL_OK) return complain(&err);
+        log_say(LOG_INFO, "the configuration is right");
         return 0;
     }
-    if (*c->listen)
-        fprintf(stderr, "plimsoll serve: listening on %s (port %d)\n", c->listen, server_port(s));
-    if (*c->socket) fprintf(stderr, "plimsoll serve: listening on %s\n", c->socket);
+    if (server_open(&s, c, &err) != PL_OK) return complain(&err);
+    if (*c->listen) log_say(LOG_INFO, "listening on %s (port %d)", c->listen, server_port(s));
+    if (*c->socket) log_say(LOG_INFO, "listening on %s", c->socket);
     for (int signal = 0; signal != SIGTERM && signal != SIGINT;) {
         if (sigwait(&signals, &signal) != 0) continue;
         if (signal == SIGHUP) reload(s);
     }
-    fputs("plimsoll serve: ending\n", stderr);
+    log_say(LOG_INFO, "ending");
     server_drain(s);
     server_close(&s);
     return 0;

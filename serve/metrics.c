@@ -110,6 +110,11 @@ static void gauge(page *p, const char *name, const char *help, double value) {
     put(p, "plimsoll_%s %s\n", name, PL_REAL(".9g", value));
 }
 
+static void counter(page *p, const char *name, const char *help, uint64_t value) {
+    head(p, name, "counter", help);
+    put(p, "plimsoll_%s %llu\n", name, (unsigned long long)value);
+}
+
 char *metrics_text(metrics *m, const metrics_now *now) {
     page p = {0};
     const char *route;
@@ -130,7 +135,21 @@ char *metrics_text(metrics *m, const metrics_now *now) {
     gauge(&p, "waiting", "requests that wait for a thread", (double)now->waiting);
     gauge(&p, "connections", "connections that are open", (double)now->connections);
     gauge(&p, "bodies_bytes", "bodies of requests under way", (double)now->bodies_bytes);
+    gauge(&p, "answers_bytes", "answers that are being sent, apart from kept ones",
+          (double)now->answers_bytes);
+    const pl_service_counts *k = &now->kept;
+    gauge(&p, "kept_models", "models in memory", (double)k->models);
+    gauge(&p, "kept_models_bytes", "likewise", (double)k->model_bytes);
+    gauge(&p, "kept_answers", "answers in memory", (double)k->answers);
+    gauge(&p, "kept_answers_bytes", "likewise", (double)k->answer_bytes);
+    counter(&p, "kept_answers_found_total", "answers that were there when asked for",
+            k->answers_found);
+    counter(&p, "kept_answers_missed_total", "those that were not", k->answers_missed);
+    counter(&p, "kept_answers_dropped_total", "those that made room for others",
+            k->answers_dropped);
     const history_figures *h = now->history;
+    counter(&p, "writes_failed_total", "reports and models that could not be stored",
+            (uint64_t)h->failed_writes);
     gauge(&p, "models", "models stored", (double)h->models);
     gauge(&p, "jobs", "jobs that were reported", (double)h->jobs);
     gauge(&p, "jobs_compared",
@@ -141,6 +160,7 @@ char *metrics_text(metrics *m, const metrics_now *now) {
     gauge(&p, "peak_error_median",
           "of these, the real peak's distance from the predicted, as a share", h->error_median);
     gauge(&p, "peak_error_mean", "of these, likewise", h->error_mean);
+    gauge(&p, "step_error_median", "likewise of step times", h->step_error_median);
     if (p.failed) free(p.text);
     return p.failed ? NULL : p.text;
 }

@@ -16,7 +16,8 @@ void metrics_count(metrics *m, const char *route, int status, bool known, int64_
 
 typedef struct metrics_now {
     size_t waiting; /* for a thread that computes */
-    int64_t connections, bodies_bytes;
+    int64_t connections, bodies_bytes, answers_bytes;
+    pl_service_counts kept;
     const history_figures *history;
 } metrics_now;
 

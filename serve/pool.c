@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 enum { MOST_THREADS = 256 };
 
@@ -12,7 +13,7 @@ struct pool {
     pthread_cond_t some;
     pool_task *first, **last;
     size_t waiting, most;
-    int threads;
+    int threads, nice;
     bool closing;
     pthread_t thread[MOST_THREADS];
 };
@@ -32,17 +33,19 @@ static pool_task *take(pool *p) {
 
 static void *work(void *given) {
     pool *p = given;
+    if (p->nice) setpriority(PRIO_PROCESS, 0, p->nice); /* of this thread alone, on Linux */
     for (pool_task *task; (task = take(p));) task->run(task);
     return NULL;
 }
 
-pool *pool_open(int threads, size_t most_waiting) {
+pool *pool_open(int threads, size_t most_waiting, int nice) {
     pool *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->some, NULL);
     p->last = &p->first;
     p->most = most_waiting;
+    p->nice = nice;
     sigset_t all, before; /* signals are the main thread's */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

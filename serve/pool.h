@@ -13,8 +13,9 @@ typedef struct pool_task {
 
 typedef struct pool pool;
 
-pool *pool_open(int threads, size_t most_waiting); /* NULL: no memory, no threads */
-bool pool_add(pool *p, pool_task *task);           /* false: the queue is full, or closing */
+/* nice: how far its threads stand back from others for a processor. NULL: no memory, no threads */
+pool *pool_open(int threads, size_t most_waiting, int nice);
+bool pool_add(pool *p, pool_task *task); /* false: the queue is full, or closing */
 size_t pool_waiting(pool *p);
 void pool_stop(pool *p);   /* what waits is done, then nothing more is taken */
 void pool_close(pool **p); /* stopped first where it was not; once nobody adds any more */

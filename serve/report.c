@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/error.h"
+#include "core/utf8.h"
 #include "import/json.h"
 
 enum { MOST_NESTING = 32, MOST_SETTINGS = 64 << 10 };
@@ -97,6 +98,11 @@ static bool read_settings(pl_json *json, report_read_t *out) {
     if (!pl_json_skip(json)) return false;
     size_t size = (size_t)(json->at - from);
     if (size > MOST_SETTINGS) return pl_json_fail_at(json, from, "settings of at most 64 KiB");
+    for (const char *at = from; at < json->at;) { /* they are given out as they came */
+        size_t length = pl_utf8_length((const unsigned char *)at, (size_t)(json->at - at));
+        if (length == 0) return pl_json_fail_at(json, at, "UTF-8");
+        at += length;
+    }
     free(out->settings);
     out->settings = strndup(from, size);
     return out->settings || pl_json_fail_at(json, from, "less text: out of memory");
@@ -135,7 +141,16 @@ static int64_t now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-pl_status report_read(report_read_t *out, const char *body, size_t size, pl_error *err) {
+/* Cards are known by the names that estimates have, whatever they are called where the job ran. */
+static void settle_gpu(report_read_t *out, const pl_catalogue *cards) {
+    pl_gpu *gpu = NULL;
+    if (*out->gpu && pl_gpu_open(&gpu, out->gpu, cards, NULL) == PL_OK)
+        snprintf(out->gpu, sizeof out->gpu, "%s", gpu->name);
+    pl_gpu_close(&gpu);
+}
+
+pl_status report_read(report_read_t *out, const char *body, size_t size, const pl_catalogue *cards,
+                      pl_error *err) {
     *out = (report_read_t){.event = {.at_ms = now_ms(),
                                      .predicted_bytes = PL_UNKNOWN,
                                      .upper_bytes = PL_UNKNOWN,
@@ -160,6 +175,7 @@ pl_status report_read(report_read_t *out, const char *body, size_t size, pl_erro
         status = pl_fail(err, PL_USAGE, *out->job ? "state" : "job", -1,
                          "a report has the job's name and its state");
     pl_arena_free(&arena);
+    if (status == PL_OK) settle_gpu(out, cards);
     history_event *e = &out->event;
     e->job = out->job;
     e->user = *out->user ? out->user : NULL;

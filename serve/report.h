@@ -10,8 +10,9 @@ typedef struct report_read {
     char *settings; /* malloc'ed, or NULL */
 } report_read_t;
 
-/* Fills *out, whose strings its event points to; to be closed. */
-pl_status report_read(report_read_t *out, const char *body, size_t size, pl_error *err);
+/* Fills *out, whose strings its event points to; to be closed. cards: of one's own, or NULL. */
+pl_status report_read(report_read_t *out, const char *body, size_t size, const pl_catalogue *cards,
+                      pl_error *err);
 void report_close(report_read_t *out);
 
 #endif

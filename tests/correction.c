@@ -153,8 +153,66 @@ static void forgets(void) {
     if (check_failures_in_case) printf("    %g\n", last);
 }
 
+/* A fleet whose hosts are slower by three fifths, of which a model's data loader takes half as long again; some
+ * reports are of another unit, some say no memory. */
+static void step_times(void) {
+    static pl_seen jobs[JOBS + 1];
+    size_t count = 0;
+    state = 17;
+    double first = 0, worst = 0, its = 0;
+    int outside = 0, asked = 0;
+    for (int i = 0; i < JOBS; i++) {
+        bool apart = i % 5 == 0;
+        double predicted = 20 * exp2(4 * uniform()), noise = 1 + 0.1 * (uniform() - 0.5),
+               seen = predicted * 1.6 * (apart ? 1.5 : 1) * noise;
+        for (size_t j = 0; j < count; j++) jobs[j].same_model = ((count - 1 - j) % 5 == 0) == apart;
+        pl_correction c = PL_SIZED(pl_correction);
+        pl_correction_of(&c, jobs, count);
+        pl_figure step = {predicted, predicted * 0.9, predicted * 1.1};
+        pl_correction_apply_step(&c, &step);
+        CHECK(step.low <= step.value && step.value <= step.high);
+        CHECK(i >= 6 || c.step_jobs == (i < 5 ? 0 : i));
+        double error = fabs(step.value - seen) / seen;
+        if (i < 5) first = fmax(first, error);
+        if (i > 100) {
+            *(apart ? &its : &worst) = fmax(apart ? its : worst, error);
+            asked++;
+            outside += seen < step.low || seen > step.high;
+        }
+        if (uniform() < 0.1) seen *= 1000;
+        pl_seen job = {.predicted_bytes = i % 3 ? 1000 : PL_UNKNOWN,
+                       .peak_bytes = i % 3 ? 1000 : PL_UNKNOWN,
+                       .same_family = true,
+                       .predicted_step_ms = predicted,
+                       .step_ms = seen};
+        put_first(jobs, &count, job);
+        if (i == 60) {
+            pl_correction_of(&c, jobs, count);
+            CHECK(c.left_out == 0 && c.offset_bytes == 0 && c.factor == 1);
+        }
+    }
+    CHECK(first > 0.3 && worst < 0.1 && its < 0.15 && outside < asked / 10);
+    if (check_failures_in_case)
+        printf("    %g, then %g, its own %g, %d of %d outside\n", first, worst, its, outside,
+               asked);
+    for (int i = 0; i < 64; i++) /* all lie */
+        jobs[i] = (pl_seen){.predicted_bytes = PL_UNKNOWN,
+                            .peak_bytes = PL_UNKNOWN,
+                            .same_family = true,
+                            .same_model = true,
+                            .predicted_step_ms = 1,
+                            .step_ms = i % 2 ? 19 : INFINITY};
+    pl_correction c = PL_SIZED(pl_correction);
+    pl_correction_of(&c, jobs, 64);
+    CHECK(c.step_jobs == 32 && c.step_factor <= 16 && c.jobs == 0);
+    pl_figure unknown = {NAN, NAN, NAN};
+    pl_correction_apply_step(&c, &unknown);
+    CHECK(isnan(unknown.value) && isnan(unknown.low) && isnan(unknown.high));
+}
+
 int main(void) {
     RUN(another_context);
+    RUN(step_times);
     RUN(one_model_apart);
     RUN(too_few_change_nothing);
     RUN(bad_reports);

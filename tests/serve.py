@@ -16,59 +16,12 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 
-DAEMON, PLIMSOLL, ROOT = (os.path.abspath(p) for p in sys.argv[1:4])
+from serve_daemon import DAEMON, GPT2, PLIMSOLL, ROOT, Daemon, run, until
+
 KILLS = int(os.environ.get("PLIMSOLL_KILLS", "40"))
-GPT2 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 128, "n_head": 4, "vocab_size": 1000}
 RESNET = os.path.join(ROOT, "examples", "resnet18.pt2")
 TOKEN, READER = "a-token-that-may-do-all", "a-token-that-may-only-read"
-
-
-class Daemon:
-    """A daemon while the block runs; what it wrote to standard error is in .said."""
-
-    def __init__(self, *options, port=0):
-        self.options = ["--listen", "127.0.0.1:%d" % port, "--log", "off", *options]
-
-    def __enter__(self):
-        self.process = subprocess.Popen([DAEMON, *self.options], stderr=subprocess.PIPE, text=True)
-        self.said, self.port = "", 0
-        while True:
-            line = self.process.stderr.readline()
-            if not line:
-                raise AssertionError("the daemon did not start: %s" % self.said)
-            self.said += line
-            found = re.search(r"\(port (\d+)\)", line)
-            if found:
-                self.port = int(found.group(1))
-            if found and "--socket" not in self.options or "listening on /" in line:
-                break
-        threading.Thread(target=self._drink, daemon=True).start()
-        return self
-
-    def _drink(self):
-        for line in self.process.stderr:
-            self.said += line
-
-    def __exit__(self, *problem):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=60)
-        if problem[0] is None and code not in (0, -signal.SIGKILL):
-            raise AssertionError("it ended with %d: %s" % (code, self.said[-3000:]))
-
-    def ask(self, path, body=None, method=None, headers=None, connection=None):
-        """(status, body as JSON or text)."""
-        own = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
-        own.request(method or ("GET" if data is None else "POST"), path, data, headers or {})
-        answer = own.getresponse()
-        text = answer.read()
-        if connection is None:
-            own.close()
-        kind = answer.getheader("Content-Type", "")
-        return answer.status, json.loads(text) if "json" in kind else text.decode()
 
 
 def settled(report):
@@ -132,9 +85,20 @@ def every_path_with_every_example():
                         if "json" in kind:
                             holds(content["schema"], answer, path)
                     asked += 1
+        with open(os.path.join(ROOT, "src", "request", "asked.c")) as file:  # all that a request may say is described, and nothing else
+            known = set(re.findall(r'^    {"(\w+)", [A-Z]+, ', file.read(), re.M))
+        told = set()
+        for name, schema in schemas.items():
+            told |= set(schema.get("properties", {}))
+        assert len(known) > 25 and not known - told, known - told
         for name in schemas["Settings"]["properties"]:  # each setting that is described is known
             status, answer = d.ask("/v1/estimate", {"model": GPT2, name: None} if name != "model" else {"model": GPT2})
             assert status == 200, (name, answer)
+        with open(os.path.join(ROOT, "src", "request", "service.c")) as file:
+            routes = re.findall(r'{"(GET|POST)", "(/[^"]+)", ', file.read())
+        with open(os.path.join(ROOT, "serve", "exchange.c")) as file:
+            routes += re.findall(r'{"(GET|POST)", "(/[^"]+)", ', file.read())
+        assert {(m.lower(), p) for m, p in routes} == {(m, p) for p, methods in written["paths"].items() for m in methods}, routes
     print("# %d requests" % asked)
 
 
@@ -276,16 +240,13 @@ def tokens_and_scopes():
         assert d.ask("/v1/estimate", question, headers=bearer(READER))[0] == 200  # those of before still hold
 
 
-def until(true, seconds=30):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)
-
-
 def configurations():
     rows = [
         (["--listen", "0.0.0.0:0"], 2, "tokens are needed"),
+        (["--listen", ":0"], 2, "tokens are needed"),
+        (["--listen", "[::]:0"], 2, "tokens are needed"),
+        (["--socket", "/nowhere/at/all"], 4, "/nowhere/at/all"),
+        (["--socket-users", "nobody-of-that-name"], 2, "no user"),
         (["--lisen", "x"], 2, "did you mean listen"),
         (["--queue", "0"], 2, "expected a whole number"),
         (["--queue", "many"], 2, "expected a whole number"),
@@ -320,20 +281,24 @@ def configurations():
             pass
         until(lambda: d.said.count('"route"') == 2)
         for line in d.said.splitlines():
-            if line.startswith("{"):
-                assert json.loads(line)["route"] in ("/v1/models", "other"), line
+            said = json.loads(line)
+            assert said["time"] and said["level"] == "info" and said.get("route", "/v1/models") in ("/v1/models", "other"), line
+        busy = ["--listen", "127.0.0.1:%d" % d.port]  # one that runs is not in the way of a check
+        assert subprocess.run([DAEMON, "--check", *busy], capture_output=True, timeout=60).returncode == 0
+        assert subprocess.run([DAEMON, *busy], capture_output=True, timeout=60).returncode == 4
 
 
 def unix_socket():
     path = os.path.abspath("s.sock")
     with Daemon("--socket", path) as d:
-        assert d.port
+        assert d.port and os.stat(path).st_mode & 0o777 == 0o660
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(path)
             s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert b"200 OK" in s.recv(4096)
     assert not os.path.exists(path)
     with Daemon("--socket", path, "--socket-users", "%d" % (os.getuid() + 1)):
+        assert os.stat(path).st_mode & 0o777 == 0o666  # whoever comes is asked who he is
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(path)
             s.sendall(b"GET /v1/cards HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -359,12 +324,40 @@ def what_was_stored_outlasts_it():
         assert len(d.ask("/v1/jobs?state=submitted")[1]["jobs"]) == 0
 
 
+def a_socket_left_behind():
+    """By one that was killed, it is taken over; by anything else it is not."""
+    path = os.path.abspath("left.sock")
+    with Daemon("--socket", path) as d:
+        d.process.kill()
+        d.process.wait()
+        assert os.path.exists(path)
+    with Daemon("--socket", path) as d:
+        other = subprocess.run([DAEMON, "--listen", "none", "--socket", path], capture_output=True, text=True, timeout=60)
+        assert other.returncode == 4 and "in use" in other.stderr, other.stderr
+        assert d.ask("/healthz")[0] == 200 and os.path.exists(path)
+    with open(path, "w") as file:
+        file.write("a file of somebody's")
+    other = subprocess.run([DAEMON, "--listen", "none", "--socket", path], capture_output=True, text=True, timeout=60)
+    assert other.returncode == 4 and os.path.getsize(path) > 0
+
+
+def the_same_model_at_once():
+    """Many post it, and all get the same digest; it is there once."""
+    with open(RESNET, "rb") as file:
+        resnet = file.read()
+    with Daemon("--data", "many", "--workers", "3") as d:
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            answers = list(pool.map(lambda _: d.ask("/v1/models", resnet), range(24)))
+        assert {status for status, _ in answers} == {201} and len({json.dumps(a) for _, a in answers}) == 1
+        assert "plimsoll_models 1\n" in d.ask("/metrics")[1] and "plimsoll_kept_models 1\n" in d.ask("/metrics")[1]
+
+
 def learns_from_what_happened():
     """A fleet whose context is 860 MiB larger than assumed."""
     mib = 1 << 20
     with Daemon("--data", "fleet") as d:
         asked = [{"model": {**GPT2, "n_embd": 64 * i, "n_layer": 8}, "batch": 16, "seq": 512, "gpu": "a100-40gb"} for i in range(4, 30)]
-        errors = []
+        errors, steps = [], []
         for i, question in enumerate(asked):
             report = d.ask("/v1/estimate", question)[1]
             real = report["memory"]["peak_bytes"] + 860 * mib
@@ -373,13 +366,17 @@ def learns_from_what_happened():
             assert ("fleet" in report) == (i >= 5), (i, report.get("fleet"))
             if i >= 5:
                 assert report["fleet"]["jobs"] == i and report["fleet"]["low_bytes"] <= report["fleet"]["peak_bytes"] <= report["fleet"]["high_bytes"]
-            job = {"job": "j%d" % i, "gpu": "a100-40gb", "family": report["utilization"]["family"], "predicted_bytes": report["memory"]["peak_bytes"],
+            assert i < 5 or report["fleet"]["step_jobs"] == i
+            step = report["compute"]["step_ms"]
+            steps.append(abs(report.get("fleet", {}).get("step_ms", step) / (step * 1.5) - 1))
+            job = {"job": "j%d" % i, "gpu": "a100-40gb" if i % 2 else "NVIDIA A100-SXM4-40GB", "predicted_step_ms": step, "family": report["utilization"]["family"], "predicted_bytes": report["memory"]["peak_bytes"],
                    "upper_bytes": report["memory"]["upper_bytes"]}
             assert d.ask("/v1/jobs", {**job, "state": "submitted"})[0] == 201
-            assert d.ask("/v1/jobs", {"job": job["job"], "state": "ended", "peak_bytes": real, "exit_code": 0})[0] == 201
+            assert d.ask("/v1/jobs", {"job": job["job"], "state": "ended", "peak_bytes": real, "step_ms": 1.5 * step, "exit_code": 0})[0] == 201
             failed = {**job, "job": "f%d" % i, "state": "ended", "peak_bytes": 3 * mib, "exit_code": 1}
             assert d.ask("/v1/jobs", failed)[0] == 201  # says nothing of the peak
         assert max(errors[:5]) > 0.05 and max(errors[20:]) < 0.02, errors
+        assert min(steps[:5]) > 0.3 and max(steps[20:]) < 0.02, steps
         other = d.ask("/v1/estimate", {**asked[0], "gpu": "h200"})[1]
         assert "fleet" not in other  # another kind of card
         first = d.ask("/v1/estimate", asked[3])[1]
@@ -533,21 +530,9 @@ def ends_gently():
 
 
 CASES = [every_path_with_every_example, the_same_as_the_command, placing_as_the_command, wrong_requests, tokens_and_scopes, configurations,
-         unix_socket,
+         unix_socket, a_socket_left_behind, the_same_model_at_once,
          what_was_stored_outlasts_it, learns_from_what_happened, killed_under_load, hostile_clients, too_often, many_at_once, ends_gently]
 
 
-def main():
-    failed = 0
-    for case in [c for c in CASES if len(sys.argv) < 5 or c.__name__ in sys.argv[4:]]:
-        try:
-            case()
-            print("ok serve_%s" % case.__name__, flush=True)
-        except Exception:
-            print("  " + traceback.format_exc().replace("\n", "\n  "))
-            print("not ok serve_%s" % case.__name__, flush=True)
-            failed += 1
-    return failed > 0
-
-
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(run("serve", CASES))

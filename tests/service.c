@@ -1,8 +1,10 @@
 /* service: requests in, responses out, without a server: paths, problems, digests; models and answers that
  * are kept and dropped; threads that share all of it, with caches so small that they are always dropping. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "check.h"
 #include "core/sha256.h"
@@ -138,6 +140,97 @@ static void known_answers(void) {
     free(first);
     free(second);
     pl_service_close(&service);
+}
+
+/* Of each card as many jobs as the number says, all 1 GiB larger than predicted. */
+static atomic_int ended;
+
+static size_t seen(void *context, const char *gpu, const char *family, const char *digest,
+                   pl_seen *jobs, size_t room) {
+    (void)context, (void)family, (void)digest;
+    size_t count = strcmp(gpu, "t4") == 0 ? (size_t)atomic_load(&ended) : 0;
+    for (size_t i = 0; i < count && i < room; i++)
+        jobs[i] = (pl_seen){.predicted_bytes = INT64_C(1) << 32, .peak_bytes = INT64_C(5) << 30};
+    return count < room ? count : room;
+}
+
+/* What a job's end says of a card makes its answers forgotten, a second later, and no other card's. */
+static void learned_answers(void) {
+    pl_service *service = NULL;
+    pl_service_settings settings;
+    pl_service_settings_default(&settings);
+    settings.seen = seen;
+    CHECK_INT(pl_service_open(&service, &settings, NULL), PL_OK);
+    static const char *const rows[][2] = {
+        {"/v1/estimate", "{\"model\":" GPT2 ",\"gpu\":\"t4\"}"},
+        {"/v1/estimate", "{\"model\":" GPT2 ",\"gpu\":\"h200\"}"},
+        {"/v1/fit", "{\"model\":" GPT2 ",\"gpu\":\"t4\"}"},
+        {"/v1/place",
+         "{\"cluster\":{\"cards\":[{\"gpu\":\"t4\"},{\"gpu\":\"h200\"}]},\"jobs\":[{\"model\":" GPT2
+         "}]}"}};
+    char *before[4];
+    for (int i = 0; i < 4; i++)
+        CHECK_INT(ask(service, "POST", rows[i][0], rows[i][1], &before[i], NULL), 200);
+    CHECK(!strstr(before[0], "\"fleet\""));
+    atomic_store(&ended, 20);
+    pl_service_learned(service, "t4");
+    pl_response response = PL_SIZED(pl_response);
+    pl_request t4 = request_of("POST", rows[0][0], rows[0][1]);
+    for (int i = 0; i < 400 && pl_service_known(service, &t4, &response); i++) {
+        pl_response_close(&response);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    for (int i = 0; i < 4; i++) {
+        char *after = NULL;
+        bool known = false;
+        CHECK_INT(ask(service, "POST", rows[i][0], rows[i][1], &after, &known), 200);
+        CHECK(known == (i == 1 || i == 2)); /* another card; a search does not go by it */
+        CHECK(i != 0 || strstr(after, "\"fleet\":{\"jobs\":20"));
+        CHECK(i != 3 || strcmp(after, before[3]) != 0);
+        free(after);
+        free(before[i]);
+    }
+    pl_service_counts counts = PL_SIZED(pl_service_counts);
+    pl_service_count(service, &counts);
+    CHECK(counts.models == 1 && counts.answers == 4 && counts.answers_found >= 2);
+    pl_service_close(&service);
+}
+
+/* A request of any length is known again. */
+static void long_requests(void) {
+    pl_service *service = open_service((size_t)1 << 30, (size_t)1 << 26);
+    for (size_t size = 4000; size < 600000; size *= 3) {
+        char *body = malloc(size + 300), *first = NULL, *second = NULL;
+        bool known = false;
+        int used = sprintf(body, "{\"model\":" GPT2 ",\"batch\":3");
+        memset(body + used, ' ', size);
+        memcpy(body + (size_t)used + size, "}", 2);
+        CHECK_INT(ask(service, "POST", "/v1/estimate", body, &first, NULL), 200);
+        CHECK_INT(ask(service, "POST", "/v1/estimate", body, &second, &known), 200);
+        CHECK(known && strcmp(first, second) == 0);
+        free(body);
+        free(first);
+        free(second);
+    }
+    pl_service_close(&service);
+}
+
+static void methods(void) {
+    CHECK(pl_service_takes("POST", "/v1/estimate") && !pl_service_takes("GET", "/v1/estimate"));
+    CHECK(pl_service_takes("GET", "/v1/models/x") && !pl_service_takes("GET", "/v1/models/x/y"));
+    CHECK(!pl_service_takes("GET", "/"));
+    pl_error err = PL_SIZED(pl_error);
+    err.code = PL_INPUT;
+    strcpy(err.message, "no \"such\" thing");
+    strcpy(err.where, "body");
+    err.position = 7;
+    pl_response response = PL_SIZED(pl_response);
+    pl_response_failed(&response, 400, &err);
+    CHECK_INT(response.status, 400);
+    CHECK(strstr(response.body, "no \\\"such\\\" thing") &&
+          strstr(response.body, "\"position\":7"));
+    CHECK(strstr(response.body, "\"code\":\"input\""));
+    pl_response_close(&response);
 }
 
 /* ---- models beyond memory ---- */
@@ -280,6 +373,9 @@ int main(void) {
     RUN(digests);
     RUN(requests);
     RUN(known_answers);
+    RUN(learned_answers);
+    RUN(long_requests);
+    RUN(methods);
     RUN(models_beyond_memory);
     RUN(limits);
     RUN(threads);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The daemon: a real one, asked over TCP and a Unix socket by tests/serve.py (Python's own library alone). PLIMSOLL_KILLS: how
+# The daemon: a real one, asked over TCP and a Unix socket by tests/serve.py and tests/serve_hostile.py (Python's own library alone). PLIMSOLL_KILLS: how
 # often it is killed under load (40 here; 500 takes some minutes).
 . "$ROOT/tests/case.sh"
 daemon=$BUILD/plimsoll-serve
@@ -12,5 +12,8 @@ if [ ! -x "$daemon" ]; then
     exit 0
 fi
 command -v python3 >/dev/null || { echo "SKIP serve: no python3"; exit 0; }
-(cd "$work" && exec python3 -B "$ROOT/tests/serve.py" "$daemon" "$PLIMSOLL" "$ROOT") || cases_failed=1
+for script in serve serve_hostile; do
+    mkdir -p "$work/$script"
+    (cd "$work/$script" && exec python3 -B "$ROOT/tests/$script.py" "$daemon" "$PLIMSOLL" "$ROOT") || cases_failed=1
+done
 done_testing

@@ -708,6 +708,7 @@ typedef struct pl_place_settings {
     double risk;          /* default 0.01: the chance of an out-of-memory on a card, 1e-6 to 0.5 */
     double most_slowdown; /* default INFINITY: of any job on a card, step time over alone */
     int64_t most_jobs;    /* default 0: any number of jobs on a card */
+    const pl_limits *limits; /* default NULL: pl_limits_default's. Of one placement */
 } pl_place_settings;
 
 void pl_place_settings_default_sized(pl_place_settings *settings, size_t size);

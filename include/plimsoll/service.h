@@ -17,10 +17,11 @@ typedef struct pl_service pl_service;
 
 /* ---- learning from what happened ---- */
 
-/* A job that ended: bytes that were predicted and that were seen. */
+/* A job that ended: what was predicted and what was seen. */
 typedef struct pl_seen {
-    int64_t predicted_bytes, peak_bytes;
-    bool same_family, same_model; /* as the job that is asked about */
+    int64_t predicted_bytes, peak_bytes; /* PL_UNKNOWN: not said */
+    bool same_family, same_model;        /* as the job that is asked about */
+    double predicted_step_ms, step_ms;   /* 0 or NAN: not said */
 } pl_seen;
 
 /* What a fleet's jobs say of its next estimate: (peak * factor) + offset_bytes. */
@@ -34,6 +35,10 @@ typedef struct pl_correction {
     /* Shares of the corrected peak that the truth was below and above it: quantiles of the jobs' errors,
      * for an interval that holds 95 %; NAN: too few jobs, and the estimate's own hold. */
     double below, above;
+    /* Of step times: (step_ms * step_factor), of the card, the family and the model. step_jobs 0: nothing is
+     * corrected. */
+    int64_t step_jobs;
+    double step_factor, step_below, step_above;
 } pl_correction;
 
 /* jobs: of one kind of card, the newest first; the first 256 count. Medians, so that a wrong report moves little;
@@ -42,6 +47,8 @@ void pl_correction_of(pl_correction *out, const pl_seen *jobs, size_t count);
 /* An estimate's figures, corrected; each may be PL_UNKNOWN. */
 void pl_correction_apply(const pl_correction *correction, int64_t *low_bytes, int64_t *peak_bytes,
                          int64_t *high_bytes);
+/* Likewise; what is unknown stays so. */
+void pl_correction_apply_step(const pl_correction *correction, pl_figure *step_ms);
 
 typedef struct pl_service_settings {
     size_t size; /* of this struct; pl_service_settings_default sets it */
@@ -103,12 +110,24 @@ void pl_service_answer(pl_service *service, const pl_request *request, pl_respon
  * computed. Takes microseconds. */
 bool pl_service_known(pl_service *service, const pl_request *request, pl_response *out);
 void pl_response_close(pl_response *response);
-/* What `seen` says has changed: answers that were kept are not given any more. */
-void pl_service_learned(pl_service *service);
+/* What `seen` says of that kind of card has changed: answers that went by it are not given any more, a second
+ * later at the latest. */
+void pl_service_learned(pl_service *service, const char *gpu);
+/* Whether there is such a path, of that method. */
+bool pl_service_takes(const char *method, const char *path);
+
+typedef struct pl_service_counts {
+    size_t size; /* of this struct: PL_SIZED(pl_service_counts) */
+    size_t models, model_bytes, answers, answer_bytes;       /* in memory */
+    uint64_t answers_found, answers_missed, answers_dropped; /* dropped: to make room */
+} pl_service_counts;
+void pl_service_count(pl_service *service, pl_service_counts *out);
 
 /* A problem in the form of pl_service_answer's, for what happens before a request is one (too large, no
  * token). code: "limit", "denied", ... */
 void pl_response_problem(pl_response *out, int status, const char *code, const char *detail);
+/* The same, of an error. */
+void pl_response_failed(pl_response *out, int status, const pl_error *err);
 
 /* The paths, by index; NULL past the end. Methods: "GET POST". */
 const char *pl_service_route(size_t index, const char **methods);

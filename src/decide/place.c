@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/budget.h"
 #include "core/error.h"
 #include "core/number.h"
 #include "core/sized.h"
@@ -115,9 +116,28 @@ __attribute__((format(printf, 2, 3))) static void because(ranked *r, const char 
     va_end(list);
 }
 
-/* The card's own sum is made once for all that ask. */
-static bool fill_risk(pl_place_option *o, pl_card *card, const pl_demand *job) {
+/* What was found of the last empty card: the next is mostly one like it. */
+typedef struct empty_card {
+    const pl_demand *job;
+    int64_t usable_bytes;
+    double risk;
+} empty_card;
+
+/* The sum of a card's jobs is made once for all that ask. */
+static bool fill_risk(pl_place_option *o, pl_card *card, const pl_demand *job, empty_card *last) {
     double usable = (double)o->usable_bytes;
+    if (card->count == 0) {
+        if (last->job != job || last->usable_bytes != o->usable_bytes) {
+            pl_spread *alone = malloc(sizeof *alone);
+            if (!alone) return false;
+            pl_spread_start(alone, fmax(usable, 1));
+            pl_spread_jobs(alone, job, 1);
+            *last = (empty_card){job, o->usable_bytes, pl_spread_above(alone, usable)};
+            free(alone);
+        }
+        o->risk = last->risk;
+        return true;
+    }
     if (!card->spread) card->spread = malloc(sizeof *card->spread);
     pl_spread *with = card->spread ? malloc(sizeof *with) : NULL;
     if (!with) return false;
@@ -184,7 +204,8 @@ static double order_of(const pl_place_option *o, const pl_place_settings *s, con
 }
 
 static pl_status consider(ranked *r, pl_cluster *cluster, size_t index, const pl_demand *jobs,
-                          size_t count, const pl_place_settings *s, pl_error *err) {
+                          size_t count, const pl_place_settings *s, empty_card *last,
+                          pl_error *err) {
     pl_card *card = &cluster->cards[index];
     const pl_demand *job = demand_for(card, jobs, count);
     pl_place_option *o = &r->option;
@@ -206,7 +227,7 @@ static pl_status consider(ranked *r, pl_cluster *cluster, size_t index, const pl
         o->expected_bytes += card->jobs[i].peak_bytes > 0 ? card->jobs[i].peak_bytes : 0;
     o->calibrated = card->gpu->calibrated && job->calibrated && card->count < 2;
     pl_demand *all = malloc((card->count + 1) * sizeof *all);
-    if (!all || !fill_risk(o, card, job)) {
+    if (!all || !fill_risk(o, card, job, last)) {
         free(all);
         return pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
     }
@@ -253,6 +274,10 @@ pl_status pl_place(pl_placement **out, const pl_cluster *given, const pl_demand 
     if (status != PL_OK) return status;
     if (count && !PL_SIZED_OK(jobs, calibrated))
         return pl_fail(err, PL_USAGE, "jobs", -1, "a pl_demand whose size is not set");
+    pl_budget budget;
+    pl_budget_start(&budget, s.limits);
+    if (!pl_budget_take(&budget, cluster->count * sizeof(ranked)))
+        return pl_budget_fail(err, &budget, "cluster");
     pl_placement *p = calloc(1, sizeof *p);
     pl_demand *own = calloc(count + 1, sizeof *own);
     if (p) p->list = calloc(cluster->count, sizeof *p->list);
@@ -261,8 +286,14 @@ pl_status pl_place(pl_placement **out, const pl_cluster *given, const pl_demand 
         own[i].low_bytes = own[i].upper_bytes = PL_UNKNOWN;
         pl_sized_read(&own[i], sizeof *own, (const char *)jobs + i * jobs->size, jobs->size);
     }
-    for (size_t i = 0; status == PL_OK && i < cluster->count; i++)
-        status = consider(&p->list[p->count++], cluster, i, own, count, &s, err);
+    empty_card last = {0};
+    for (size_t i = 0; status == PL_OK && i < cluster->count; i++) {
+        bool kept = cluster->cards[i].count && !cluster->cards[i].spread;
+        if ((kept && !pl_budget_take(&budget, sizeof(pl_spread))) || !pl_budget_poll(&budget))
+            status = pl_budget_fail(err, &budget, "cluster");
+        else
+            status = consider(&p->list[p->count++], cluster, i, own, count, &s, &last, err);
+    }
     free(own);
     if (status != PL_OK) {
         pl_placement_close(&p);

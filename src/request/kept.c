@@ -66,6 +66,7 @@ static bool drop(pl_kept *kept, pl_item *item) {
     pl_item **at = &kept->buckets[item->hash % BUCKETS];
     while (*at != item) at = &(*at)->chain;
     *at = item->chain;
+    item->chain = NULL;
     unlink_use(kept, item);
     kept->counts.items--;
     kept->counts.bytes -= item->bytes;
@@ -130,6 +131,12 @@ pl_item *pl_kept_add(pl_kept *kept, pl_item *item) {
         gone = next;
     }
     return use;
+}
+
+void pl_kept_remove(pl_kept *kept, pl_item *item) {
+    pthread_mutex_lock(&kept->lock);
+    if (look(kept, item->hash, item->key, item->key_size) == item) drop(kept, item);
+    pthread_mutex_unlock(&kept->lock);
 }
 
 void pl_kept_give(pl_kept *kept, pl_item *item) {

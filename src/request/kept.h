@@ -29,6 +29,8 @@ pl_item *pl_kept_find(pl_kept *kept, const char *key, size_t key_size);
  * same, or another's that came first, and the given one is freed. What is larger than all there is room
  * for is given back unkept. */
 pl_item *pl_kept_add(pl_kept *kept, pl_item *item);
+/* Out of the table, where it is still there; who holds it still does. */
+void pl_kept_remove(pl_kept *kept, pl_item *item);
 void pl_kept_give(pl_kept *kept, pl_item *item); /* takes NULL */
 
 typedef struct pl_kept_counts {

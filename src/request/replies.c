@@ -102,6 +102,7 @@ enum { MOST_SEEN = 256 };
 void pl_turn_correction(pl_turn *t, const char *gpu, const char *family, const char *digest,
                         pl_correction *out) {
     const pl_service_settings *s = &t->service->settings;
+    pl_turn_goes_by(t, gpu);
     pl_seen *jobs = s->seen ? pl_arena_array(t->arena, MOST_SEEN, sizeof *jobs) : NULL;
     size_t count =
         jobs ? s->seen(s->context, gpu, family ? family : "", digest, jobs, MOST_SEEN) : 0;
@@ -113,7 +114,7 @@ static void put_estimate(pl_turn *t, const char *json, const pl_report *r, const
     pl_correction c = PL_SIZED(pl_correction);
     pl_turn_correction(t, r->gpu->name, pl_family_name(r->family), digest, &c);
     size_t length = strlen(json);
-    if (c.jobs == 0) {
+    if (c.jobs == 0 && c.step_jobs == 0) {
         pl_json_put_raw(&t->out, NULL, json);
         return;
     }
@@ -132,6 +133,13 @@ static void put_estimate(pl_turn *t, const char *json, const pl_report *r, const
     pl_json_put_count(&t->out, "high_bytes", high);
     pl_json_put_string(&t->out, "verdict",
                        pl_verdict_name(pl_verdict_of(low, peak, high, r->usable_bytes)));
+    pl_figure step = r->step_ms;
+    pl_correction_apply_step(&c, &step);
+    pl_json_put_int(&t->out, "step_jobs", c.step_jobs);
+    pl_json_put_real(&t->out, "step_factor", c.step_factor);
+    pl_json_put_real(&t->out, "step_ms", step.value);
+    pl_json_put_real(&t->out, "step_ms_low", step.low);
+    pl_json_put_real(&t->out, "step_ms_high", step.high);
     pl_json_put_close(&t->out, '}');
     pl_json_put_close(&t->out, '}');
 }
@@ -316,6 +324,9 @@ bool pl_turn_demand(pl_turn *t, int index, const char *gpu, pl_demand *out, bool
         pl_turn_correction(t, report->gpu->name, pl_family_name(report->family), known->digest, &c);
         pl_correction_apply(&c, &out->low_bytes, &out->peak_bytes, &out->high_bytes);
         if (c.jobs && out->upper_bytes < out->high_bytes) out->upper_bytes = out->high_bytes;
+        pl_figure step = {out->step_ms, out->step_ms, out->step_ms};
+        pl_correction_apply_step(&c, &step);
+        out->step_ms = step.value;
     }
     pl_report_close(&report);
     pl_turn_give(t, known);

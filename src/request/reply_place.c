@@ -86,6 +86,7 @@ bool pl_reply_place(pl_turn *t) {
     if (pl_cluster_open_memory(&cluster, t->asked.cluster, t->asked.cluster_size, "cluster",
                                t->service->settings.catalogue, &t->err) != PL_OK)
         return false;
+    t->asked.place.limits = &t->limits;
     pl_json_put_open(&t->out, NULL, '{');
     pl_json_put_int(&t->out, "schema", 1);
     pl_json_put_string(&t->out, "policy", pl_policy_name(t->asked.place.policy));

@@ -9,6 +9,8 @@
 
 #include "core/clock.h"
 #include "core/sized.h"
+#include "estimate/estimator.h"
+#include "estimate/weights.h"
 
 static const char json_type[] = "application/json", problem_type[] = "application/problem+json";
 
@@ -53,9 +55,11 @@ typedef struct pl_answer {
     pl_kept *kept;
     const char *type, *route;
     int status;
+    int slot;            /* of what was learnt, that it went by; PL_NO_SLOT: nothing */
+    unsigned generation; /* of that slot */
     size_t length;
     char *body; /* [length + 1], behind key */
-    char key[]; /* generation, path, a blank, the request's body */
+    char key[]; /* path, a blank, the request's body */
 } pl_answer;
 
 static void free_answer(pl_item *item) {
@@ -75,24 +79,23 @@ static void fill(pl_response *out, pl_answer *answer, bool known) {
 }
 
 static size_t key_size(const pl_request *r) {
-    return sizeof(unsigned) + strlen(r->path) + 1 + r->body_size;
+    return strlen(r->path) + 1 + r->body_size;
 }
 
-static void write_key(char *out, unsigned generation, const pl_request *r) {
+static void write_key(char *out, const pl_request *r) {
     size_t path = strlen(r->path);
-    memcpy(out, &generation, sizeof generation);
-    out += sizeof generation;
     memcpy(out, r->path, path);
     out[path] = ' ';
     if (r->body_size) memcpy(out + path + 1, r->body, r->body_size);
 }
 
-static pl_answer *new_answer(const pl_request *request, unsigned generation, const char *body,
-                             size_t length) {
+/* request: whose answer it stays; NULL: nobody's after this. */
+static pl_answer *new_answer(const pl_request *request, const char *body, size_t length) {
     size_t key = request ? key_size(request) : 0;
     pl_answer *answer = calloc(1, sizeof *answer + key + length + 1);
     if (!answer) return NULL;
-    if (request) write_key(answer->key, generation, request);
+    if (request) write_key(answer->key, request);
+    answer->slot = PL_NO_SLOT;
     answer->body = answer->key + key;
     memcpy(answer->body, body, length);
     answer->length = length;
@@ -120,10 +123,10 @@ static const char *title_of(int status) {
         int status;
         const char *title;
     } titles[] = {
-        {400, "Bad Request"},         {401, "Unauthorized"},          {403, "Forbidden"},
-        {404, "Not Found"},           {405, "Method Not Allowed"},    {408, "Request Timeout"},
-        {413, "Content Too Large"},   {422, "Unprocessable Content"}, {429, "Too Many Requests"},
-        {503, "Service Unavailable"}, {507, "Insufficient Storage"}};
+        {400, "Bad Request"},       {401, "Unauthorized"},          {403, "Forbidden"},
+        {404, "Not Found"},         {405, "Method Not Allowed"},    {408, "Request Timeout"},
+        {413, "Content Too Large"}, {422, "Unprocessable Content"}, {429, "Too Many Requests"},
+        {501, "Not Implemented"},   {503, "Service Unavailable"},   {507, "Insufficient Storage"}};
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
         if (titles[i].status == status) return titles[i].title;
     return "Internal Server Error";
@@ -151,7 +154,7 @@ static void problem(pl_response *out, int status, const char *code, const pl_err
         pl_json_put_count(&w, "position", err->position);
         pl_json_put_close(&w, '}');
     }
-    pl_answer *answer = !arena || text.failed ? NULL : new_answer(NULL, 0, text.text, text.length);
+    pl_answer *answer = !arena || text.failed ? NULL : new_answer(NULL, text.text, text.length);
     if (answer) {
         answer->type = problem_type;
         answer->status = status;
@@ -168,6 +171,44 @@ void pl_response_problem(pl_response *out, int status, const char *code, const c
     pl_error err = PL_SIZED(pl_error);
     pl_fail(&err, PL_USAGE, NULL, -1, "%s", detail);
     problem(out, status, code, &err, "");
+}
+
+void pl_response_failed(pl_response *out, int status, const pl_error *err) {
+    problem(out, status, pl_status_name(err->code), err, "");
+}
+
+/* ---- what was learnt ---- */
+
+static int slot_of(const char *gpu) {
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (; *gpu; gpu++) hash = (hash ^ (unsigned char)*gpu) * 16777619u;
+    return (int)(hash % PL_SLOTS);
+}
+
+static unsigned generation_of(pl_service *service, int slot) {
+    static const int64_t most_often =
+        1000000000; /* ns: answers that are asked every time last that long */
+    pl_lesson *l = &service->learned[slot];
+    long long before = atomic_load(&l->at_ns), now;
+    if (atomic_load(&l->more) && (now = pl_now_ns()) - before > most_often &&
+        atomic_compare_exchange_strong(&l->at_ns, &before, now)) {
+        atomic_store(&l->more, false);
+        atomic_fetch_add(&l->generation, 1);
+    }
+    return atomic_load(&l->generation);
+}
+
+void pl_turn_goes_by(pl_turn *t, const char *gpu) {
+    int slot = slot_of(gpu);
+    if (t->slot == slot || t->slot == PL_ALL_SLOTS) return;
+    bool first = t->slot == PL_NO_SLOT;
+    t->slot = first ? slot : PL_ALL_SLOTS;
+    t->generation = first ? generation_of(t->service, slot) : t->generation_of_all;
+}
+
+void pl_service_learned(pl_service *service, const char *gpu) {
+    atomic_store(&service->learned[slot_of(gpu)].more, true);
+    atomic_store(&service->learned[PL_ALL_SLOTS].more, true);
 }
 
 /* ---- the service ---- */
@@ -193,6 +234,13 @@ pl_status pl_service_open(pl_service **out, const pl_service_settings *settings,
         }
         pl_sized_read(&service->settings, sizeof service->settings, settings, settings->size);
     }
+    const pl_weights *weights; /* of the usual estimator: read now, not by those who ask at once */
+    const pl_estimator *usual = pl_estimator_named("hybrid");
+    pl_status status = usual ? pl_weights_for(&weights, usual, NULL, err) : PL_OK;
+    if (status != PL_OK) {
+        free(service);
+        return status;
+    }
     service->models = pl_kept_open(service->settings.model_bytes);
     service->answers = pl_kept_open(service->settings.answer_bytes);
     if (!service->models || !service->answers) {
@@ -211,8 +259,18 @@ void pl_service_close(pl_service **service) {
     *service = NULL;
 }
 
-void pl_service_learned(pl_service *service) {
-    atomic_fetch_add(&service->generation, 1);
+void pl_service_count(pl_service *service, pl_service_counts *out) {
+    pl_kept_counts models = pl_kept_count(service->models),
+                   answers = pl_kept_count(service->answers);
+    pl_service_counts own = {.size = sizeof own,
+                             .models = models.items,
+                             .model_bytes = models.bytes,
+                             .answers = answers.items,
+                             .answer_bytes = answers.bytes,
+                             .answers_found = answers.found,
+                             .answers_missed = answers.missed,
+                             .answers_dropped = answers.dropped};
+    pl_sized_fill(out, out->size, &own, sizeof own);
 }
 
 /* ---- answering ---- */
@@ -238,6 +296,12 @@ static int status_of(const pl_turn *t) {
     }
 }
 
+bool pl_service_takes(const char *method, const char *path) {
+    pl_request request = {.size = sizeof request, .method = method, .path = path};
+    bool other;
+    return find_route(&request, &other) != NULL;
+}
+
 static bool run(pl_turn *t, const route *r) {
     t->asked.arena = t->arena;
     t->out.text = &t->text;
@@ -251,9 +315,8 @@ static bool run(pl_turn *t, const route *r) {
     return !t->text.failed;
 }
 
-static void succeed(pl_turn *t, const route *r, unsigned generation, pl_response *out) {
-    pl_answer *answer =
-        new_answer(r->stays ? t->request : NULL, generation, t->text.text, t->text.length);
+static void succeed(pl_turn *t, const route *r, pl_response *out) {
+    pl_answer *answer = new_answer(r->stays ? t->request : NULL, t->text.text, t->text.length);
     if (!answer) {
         pl_fail(&t->err, PL_MISSING, NULL, -1, "out of memory");
         problem(out, 503, "missing", &t->err, r->path);
@@ -262,6 +325,8 @@ static void succeed(pl_turn *t, const route *r, unsigned generation, pl_response
     answer->type = json_type;
     answer->status = t->status;
     answer->route = r->path;
+    answer->slot = t->slot;
+    answer->generation = t->generation;
     if (r->stays) {
         answer->kept = t->service->answers;
         answer = (pl_answer *)pl_kept_add(t->service->answers, &answer->item);
@@ -269,17 +334,33 @@ static void succeed(pl_turn *t, const route *r, unsigned generation, pl_response
     fill(out, answer, false);
 }
 
-bool pl_service_known(pl_service *service, const pl_request *request, pl_response *out) {
+/* most: bytes of a request that are looked up. */
+static bool find_known(pl_service *service, const pl_request *request, size_t most,
+                       pl_response *out) {
     bool other;
-    char room[4096];
+    char room[4096], *key = room;
     const route *r = find_route(request, &other);
     size_t size = key_size(request);
-    if (!r || !r->stays || size > sizeof room) return false;
-    write_key(room, atomic_load(&service->generation), request);
-    pl_item *item = pl_kept_find(service->answers, room, size);
+    if (!r || !r->stays || size > most) return false;
+    if (size > sizeof room) key = malloc(size);
+    if (!key) return false;
+    write_key(key, request);
+    pl_item *item = pl_kept_find(service->answers, key, size);
+    if (key != room) free(key);
     if (!item) return false;
-    fill(out, (pl_answer *)item, true);
+    pl_answer *answer = (pl_answer *)item;
+    if (answer->slot != PL_NO_SLOT && answer->generation != generation_of(service, answer->slot)) {
+        pl_kept_remove(service->answers, item);
+        pl_kept_give(service->answers, item);
+        return false;
+    }
+    fill(out, answer, true);
     return true;
+}
+
+bool pl_service_known(pl_service *service, const pl_request *request, pl_response *out) {
+    static const size_t most = (size_t)256 << 10; /* some 100 us */
+    return find_known(service, request, most, out);
 }
 
 void pl_service_answer(pl_service *service, const pl_request *request, pl_response *out) {
@@ -293,13 +374,14 @@ void pl_service_answer(pl_service *service, const pl_request *request, pl_respon
         problem(out, other ? 405 : 404, "usage", &err, "");
         return;
     }
-    if (pl_service_known(service, request, out)) return;
-    unsigned generation = atomic_load(&service->generation); /* before anything is looked up */
+    if (find_known(service, request, service->settings.answer_bytes, out)) return;
     pl_turn turn = {.service = service,
                     .request = request,
                     .limits = service->settings.limits,
                     .err = PL_SIZED(pl_error),
-                    .status = 200};
+                    .status = 200,
+                    .slot = PL_NO_SLOT,
+                    .generation_of_all = generation_of(service, PL_ALL_SLOTS)};
     pl_limits *limits = &turn.limits;
     if (limits->timeout_ms > 0) limits->deadline_ns = pl_now_ns() + limits->timeout_ms * 1000000;
     limits->timeout_ms = 0;
@@ -312,7 +394,7 @@ void pl_service_answer(pl_service *service, const pl_request *request, pl_respon
         pl_fail(&turn.err, PL_MISSING, NULL, -1, "out of memory");
         problem(out, 503, "missing", &turn.err, r->path);
     } else if (run(&turn, r)) {
-        succeed(&turn, r, generation, out);
+        succeed(&turn, r, out);
     } else {
         if (budget.spent != PL_SPENT_NOTHING) pl_budget_fail(&turn.err, &budget, NULL);
         problem(out, status_of(&turn), pl_status_name(turn.err.code), &turn.err, r->path);

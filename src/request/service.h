@@ -9,10 +9,18 @@
 #include "request/asked.h"
 #include "request/kept.h"
 
+/* What was learnt of cards: a slot for those whose names fall into it, one for all. */
+enum { PL_SLOTS = 64, PL_ALL_SLOTS = PL_SLOTS, PL_NO_SLOT = -1 };
+typedef struct pl_lesson {
+    atomic_uint generation; /* answers of an older one are not given any more */
+    atomic_bool more;       /* was learnt since */
+    atomic_llong at_ns;     /* when it began */
+} pl_lesson;
+
 struct pl_service {
     pl_service_settings settings;
     pl_kept *models, *answers;
-    atomic_uint generation; /* of what was learnt: a part of answers' keys */
+    pl_lesson learned[PL_SLOTS + 1];
 };
 
 /* A model in use. */
@@ -34,7 +42,12 @@ typedef struct pl_turn {
     pl_text text;
     pl_error err;
     int status; /* of the response, where it is no failure's */
+    int slot;   /* of what was learnt, that the answer goes by */
+    unsigned generation, generation_of_all;
 } pl_turn;
+
+/* service.c: what was learnt of that card is about to be looked up. */
+void pl_turn_goes_by(pl_turn *turn, const char *gpu);
 
 /* models.c. The model that the request means, to be given back with pl_turn_give; NULL: turn->err. */
 pl_known_model *pl_turn_model(pl_turn *turn, const pl_asked *asked);
