@@ -59,10 +59,10 @@ bool judge_estimate(const char *body, size_t length, const card *c, int64_t shar
         out->upper <= 0 || out->usable <= 0 || out->usable > out->capacity ||
         out->capacity > most_bytes)
         return false;
+    if (out->upper < out->peak) out->upper = out->peak;
     /* What is said must be what the figures say. */
     if (out->verdict == FITS && out->upper > out->usable) return false;
     if (out->verdict == DOES_NOT_FIT && out->upper <= out->usable) return false;
-    if (out->upper < out->peak) out->upper = out->peak;
     if (!json_text(json_member(all, "utilization.family"), out->family, sizeof out->family))
         out->family[0] = 0;
     if (c->shards) {
@@ -143,12 +143,8 @@ static void write_remedy(json remedy, text *out) {
     }
 }
 
-void judge_remedies(const asking *a, const request *r, const card *c, text *out) {
-    char unsaid[256];
-    text wrong = text_in(unsaid, sizeof unsaid);
-    http_answer answer;
-    if (ask(a, r, c, "/v1/explain", &answer, &wrong) != JUDGED) return;
-    json all = {answer.body, answer.body + answer.length};
+void judge_pick(const http_answer *explained, text *out) {
+    json all = {explained->body, explained->body + explained->length};
     if (!json_check(all)) return;
     /* The smallest change, the first with checkpointing, the first on another card. */
     static const char *const having[] = {"settings", "settings.checkpoint", "settings.gpu"};
@@ -168,6 +164,13 @@ void judge_remedies(const asking *a, const request *r, const card *c, text *out)
             break;
         }
     }
+}
+
+void judge_remedies(const asking *a, const request *r, const card *c, text *out) {
+    char unsaid[640];
+    text wrong = text_in(unsaid, sizeof unsaid);
+    http_answer answer;
+    if (ask(a, r, c, "/v1/explain", &answer, &wrong) == JUDGED) judge_pick(&answer, out);
 }
 
 const judged *judge_best(const judged *cards, int count) {

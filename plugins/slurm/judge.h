@@ -48,6 +48,8 @@ bool judge_estimate(const char *body, size_t length, const card *c, int64_t shar
 /* ", batch=2,accumulate=32 (104 GiB)": up to three changes with which the request would fit that card; nothing where the daemon
  * does not know them in time. */
 void judge_remedies(const asking *a, const request *r, const card *c, text *out);
+/* Those that an answer of /v1/explain has. */
+void judge_pick(const http_answer *explained, text *out);
 /* The words of a problem (RFC 9457), or what is left of an answer that is none. */
 void judge_problem(const http_answer *answer, text *wrong);
 

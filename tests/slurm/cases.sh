@@ -33,6 +33,7 @@ asks_for() { [ "$(job_line "$1" TresPerNode | sed 's/.*gres[:/]//')" = "$2" ] ||
 whole_gpu() { scontrol show job "$1" | grep -q 'TresPer.*gpu[:=]' || { scontrol show job "$1"; false; }; }
 http() { curl -s -m 10 --unix-socket "$S/run/plimsoll.sock" "$@"; }
 digest() { http --data-binary "@$1" http://x/v1/models | grep -o 'sha256:[0-9a-f]*'; }
+stopped() { ! grep -h '^State:' /proc/"$(daemon_pid)"/task/*/status | grep -qv 'T (stopped)'; }
 daemon_pid() { cat "$S/run/daemon.pid"; }
 # As a submit host would have: computed once, and at hand from then on.
 warm() {
@@ -292,6 +293,7 @@ a_daemon_that_is_stopped_refuses_nobody() {
     known=$(digest "$M"),batch=1,seq=1024,precision=bf16
     hurry 100
     kill -STOP "$(daemon_pid)"
+    wait_until 'all threads stopped' stopped
     passes_untouched 'no answer in time'
     kill -CONT "$(daemon_pid)"
     hurry 60000
@@ -425,6 +427,9 @@ for one in ${CASES:-a_job_that_fits_runs_on_its_shards every_way_to_ask_for_one_
     a_daemon_that_is_gone_refuses_nobody a_daemon_that_is_stopped_refuses_nobody a_daemon_that_lies_changes_nothing \
     settings_are_read_anew the_daemon_hears_what_a_job_took a_share_may_be_a_limit accounting_shows_the_prediction}; do
     try "$one"
+    # Whatever a case that failed has left.
+    kill -CONT "$(daemon_pid)" 2>/dev/null || true
+    [ "$(http http://x/healthz | grep -c ok)" = 1 ] || start_daemon
 done
 echo "# Slurm $(slurmctld -V | sed 's/.* //'): $(grep -c 'plimsoll: uid.*us)' "$S/log/slurmctld.log") submissions through the plugin, the longest $(longest) us in it"
 done_testing
