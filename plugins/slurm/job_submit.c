@@ -52,6 +52,7 @@ static void refresh(void) {
         set = fresh;
         ready = true;
         failures = 0;
+        rest_until = 0;
         slurm_info("plimsoll: %s: %d kinds of cards, %lld ms", path, set.count,
                    (long long)set.deadline_ms);
     } else {
