@@ -612,7 +612,74 @@ static void a_lying_daemon_changes_nothing(void) {
     }
 }
 
-/* With several kinds of cards the shards are right on whichever the job comes to. */
+/* Another answer for each of two kinds of cards. */
+static const char *of_a100;
+
+static void estimates_by_card(int fd) {
+    char room[4096];
+    ssize_t got = recv(fd, room, sizeof room - 1, 0);
+    room[got > 0 ? got : 0] = 0;
+    /* The question's body may come behind its head. */
+    while (got > 0 && !strstr(room, "\"gpu\":")) {
+        ssize_t more = recv(fd, room + got, sizeof room - 1 - (size_t)got, 0);
+        if (more <= 0) return;
+        got += more;
+        room[got] = 0;
+    }
+    const char *body = strstr(room, "\"gpu\":\"a100\"") ? of_a100 : fitting;
+    char head[128];
+    int length =
+        snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", strlen(body));
+    fake_send(fd, head, (size_t)length);
+    fake_send(fd, body, strlen(body));
+}
+
+/* With several kinds of cards the shards are right on whichever the job comes to, and keep it off those that it does not fit. */
+static void shards_are_right_on_every_card(void) {
+    static const char larger[] = FAKE_ESTIMATE(FAKE_GB("20"), FAKE_GB("19"), FAKE_GB("25"), "fits",
+                                               FAKE_GB("29"), FAKE_GB("30"));
+    static const char never[] = FAKE_ESTIMATE(FAKE_GB("20"), FAKE_GB("19"), FAKE_GB("21"),
+                                              "does not fit", FAKE_GB("15"), FAKE_GB("16"));
+    static const struct {
+        const char *list, *a100;
+        int64_t shards_of_a100;
+        action action;
+        int64_t shards;
+    } rows[] = {
+        {"gpu:1", larger, 30, REWRITE, 24}, /* the larger of both */
+        {"gpu:1", never, 15, REWRITE, 20},  /* more than an A100 has, as it is */
+        {"gpu:1", never, 22, REWRITE, 23},  /* one more than an A100 has */
+        {"gpu:1", never, 50, PASS, 0},      /* no number keeps it off */
+        {"gpu:1", never, 0, PASS, 0},       /* A100s are not divided */
+        {"gpu:h200:1", never, 15, PASS, 0}, /* shards have no type */
+        {"gpu:a100:1", never, 15, REFUSE, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        static char room[65536];
+        fake f;
+        settings s;
+        decision made;
+        request r;
+        char wrong[256];
+        settings_default(&s);
+        s.cards[0] = (card){.type = "h200", .gpu = "h200", .shards = 40};
+        s.cards[1] = (card){.type = "a100", .gpu = "a100", .shards = rows[i].shards_of_a100};
+        s.count = 2;
+        of_a100 = rows[i].a100;
+        fake_open(&f, &s.daemon, folder, estimates_by_card);
+        demand d = {.readable = true, .one_node = true, .rewritable = true};
+        CHECK(tres_read(&d.node, rows[i].list));
+        CHECK(reads(&r, DIGEST, wrong, sizeof wrong));
+        asking ask = {&s, http_now() + INT64_C(20000) * 1000000, room, sizeof room};
+        decide(&s, &d, &r, &ask, &made);
+        fake_close(&f);
+        if (made.action != rows[i].action || made.shards != rows[i].shards)
+            printf("  row %zu: %s\n", i, made.say);
+        CHECK_INT(made.action, rows[i].action);
+        CHECK_INT(made.shards, rows[i].shards);
+    }
+}
+
 static void nobody_is_asked_in_vain(void) {
     decision made;
     settings s;
@@ -647,6 +714,7 @@ int main(void) {
     RUN(a_full_queue_is_late);
     RUN(what_is_asked_for_decides);
     RUN(a_lying_daemon_changes_nothing);
+    RUN(shards_are_right_on_every_card);
     RUN(nobody_is_asked_in_vain);
     char command[128];
     snprintf(command, sizeof command, "rm -r %s", folder);

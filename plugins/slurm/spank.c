@@ -48,12 +48,13 @@ EXPORTED int slurm_spank_init(spank_t spank, int count, char **arguments) {
     return spank_option_register(spank, &plimsoll_option) == ESPANK_SUCCESS ? 0 : -1;
 }
 
-static bool read_settings(void) {
+/* aloud: says what is wrong with them. */
+static bool read_settings(bool aloud) {
     char path[1024], room[512];
     text wrong = text_in(room, sizeof room);
     settings_path(path, sizeof path);
     if (settings_read(&set, path, &wrong)) return true;
-    slurm_error("plimsoll: %s", room);
+    if (aloud) slurm_error("plimsoll: %s", room);
     return false;
 }
 
@@ -66,7 +67,7 @@ static bool prepare(bool step, char *room, size_t size, bool *wrong) {
         text_add(&out, "%s", prepared);
         return true;
     }
-    if (!text_wanted || !*text_wanted || !read_settings()) return false;
+    if (!text_wanted || !*text_wanted || !read_settings(true)) return false;
     static request r;
     char words[1536];
     text say = text_in(words, sizeof words);
@@ -117,14 +118,13 @@ static uint32_t number(spank_t spank, spank_item_t item) {
 
 EXPORTED int slurm_spank_task_post_fork(spank_t spank, int count, char **arguments) {
     (void)count, (void)arguments;
-    if (reported || !read_settings() || !set.report) return 0;
     uint32_t step = number(spank, S_JOB_STEPID);
-    if (step == extern_step) return 0;
+    if (reported || step == extern_step) return 0;
     char handed[REQUEST_BODY] = "", cluster[128] = "", environment[32] = "";
     /* Where SPANK handed nothing on, the request may still stand in the job's environment. */
     if (spank_getenv(spank, HANDED_JOB, handed, sizeof handed) != ESPANK_SUCCESS)
         spank_getenv(spank, HANDED_USER, handed, sizeof handed);
-    if (!handed[0]) return 0;
+    if (!handed[0] || !read_settings(true) || !set.report) return 0;
     spank_getenv(spank, "SLURM_CLUSTER_NAME", cluster, sizeof cluster);
     spank_getenv(spank, "ENVIRONMENT", environment, sizeof environment);
     report_job job = {.cluster = cluster, .request = handed, .id = number(spank, S_JOB_ID)};
@@ -156,7 +156,7 @@ EXPORTED int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
     char shards[32] = "", before[1024] = "", after[1200];
     if (spank_getenv(spank, "SLURM_SHARDS_ON_NODE", shards, sizeof shards) != ESPANK_SUCCESS)
         return 0;
-    if (!read_settings() || !set.protect) return 0;
+    if (!read_settings(false) || !set.protect) return 0;
     int64_t share, whole = settings_most_shards(&set, "");
     if (!text_whole(shards, shards + strlen(shards), false, &share) || !whole || share >= whole)
         return 0;

@@ -43,7 +43,7 @@ warm() {
 asked_again() { sleep 0.4; } # rest-ms is 300
 longest() { sed -n 's/.*(\([0-9]*\) us)$/\1/p' "$S/log/slurmctld.log" | sort -n | tail -n 1; }
 empty() { [ -z "$(squeue -h)" ]; }
-clear_jobs() { scancel -u root 2>/dev/null || true; wait_until 'an empty queue' empty; }
+clear_jobs() { scancel -p gpu 2>/dev/null || true; wait_until 'an empty queue' empty; }
 
 # ---- what fits ----
 
@@ -390,6 +390,32 @@ E
     says told '"state":"ended"'
 }
 
+# Users other than root open the socket where they may; where they may not, their jobs pass, and slurmctld judges them.
+users_are_not_root() {
+    known=$(digest "$M"),batch=1,seq=1024,precision=bf16
+    export SLURM_CONF="$all"
+    user="setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp"
+    chmod 755 "$S/files" "$S/files/llama-7b.json"
+    chmod 777 "$S/run/plimsoll.sock"
+    cd /tmp || exit 1
+    # shellcheck disable=SC2086 # words
+    job=$(timeout 30 $user sbatch --parsable -o /dev/null --plimsoll="$small" --gres=gpu:1 --wrap true)
+    asks_for "$job" shard:72
+    over "$job"
+    http "http://x/v1/jobs?job=slurm:harbour:$job" >"$work/told"
+    says "$work/told" '"state":"ended"'
+    chmod 700 "$S/run/plimsoll.sock"
+    # shellcheck disable=SC2086
+    job=$(timeout 30 $user sbatch --parsable -H --plimsoll="$known" --gres=gpu:1 --wrap true 2>"$work/err")
+    asks_for "$job" shard:72
+    # shellcheck disable=SC2086
+    job=$(timeout 30 $user sbatch --parsable -H --plimsoll="$small" --gres=gpu:1 --wrap true 2>"$work/err")
+    says "$work/err" 'was not checked: its socket may not be opened'
+    whole_gpu "$job"
+    chmod 755 "$S/run/plimsoll.sock"
+    clear_jobs
+}
+
 a_share_may_be_a_limit() {
     export SLURM_CONF="$all"
     limit='echo "limit ${PYTORCH_CUDA_ALLOC_CONF-none}"'
@@ -425,7 +451,7 @@ for one in ${CASES:-a_job_that_fits_runs_on_its_shards every_way_to_ask_for_one_
     parts_of_a_heterogeneous_job_are_judged_each shards_above_one_gpu_are_refused what_was_asked_for_stays \
     a_request_may_stand_in_four_places what_is_wrong_is_said_where_it_is_submitted nothing_is_inherited \
     a_daemon_that_is_gone_refuses_nobody a_daemon_that_is_stopped_refuses_nobody a_daemon_that_lies_changes_nothing \
-    settings_are_read_anew the_daemon_hears_what_a_job_took a_share_may_be_a_limit accounting_shows_the_prediction}; do
+    settings_are_read_anew the_daemon_hears_what_a_job_took users_are_not_root a_share_may_be_a_limit accounting_shows_the_prediction}; do
     try "$one"
     # Whatever a case that failed has left.
     kill -CONT "$(daemon_pid)" 2>/dev/null || true
