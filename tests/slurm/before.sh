@@ -16,6 +16,7 @@ card = h200 shards=140
 deadline-ms = ${DEADLINE:-200}
 rest-ms = 300
 sample-ms = 50
+report-ms = 10000
 nvml = $S/plugins/libfake-nvml.so
 E
 # Three views of one cluster: slurm.conf with all plugins, spank.conf without cli_filter, plain.conf of a submit host that has none.

@@ -353,6 +353,10 @@ settings_are_read_anew() {
 
 # ---- what a job took ----
 
+# Slurm may call a job ended before its last slurmstepd has.
+told_ended() { http "http://x/v1/jobs?job=slurm:harbour:$1" >told && grep -q '"state":"ended"' told; }
+hears_the_end() { wait_until "the end of job $1 at the daemon" told_ended "$1"; }
+
 the_daemon_hears_what_a_job_took() {
     export SLURM_CONF="$all"
     cat >train.sh <<E
@@ -369,8 +373,7 @@ exit 3
 E
     job=$(sbatch --parsable -o /dev/null --plimsoll="$small" --gres=gpu:1 train.sh)
     over "$job"
-    http "http://x/v1/jobs?job=slurm:harbour:$job" >told
-    says told '"state":"ended"'
+    hears_the_end "$job"
     says told '"peak_bytes":61000000000,'
     says told '"predicted_bytes":75078041600,"upper_bytes":7576'
     says told '"exit_code":3,"family":"transformer"'
@@ -381,13 +384,11 @@ E
         --wrap 'env | grep PLIMSOLL')
     over "$job"
     says "out.$job" '^SLURM_SPANK_PLIMSOLL=model=sha256:'
-    http "http://x/v1/jobs?job=slurm:harbour:$job" >told
-    says told '"state":"ended"'
+    hears_the_end "$job"
     says told '"peak_bytes":null'
     says told '"exit_code":0'
     gives 0 srun --plimsoll="$small" --gpus=1 sh -c 'echo $SLURM_JOB_ID'
-    http "http://x/v1/jobs?job=slurm:harbour:$(cat out)" >told
-    says told '"state":"ended"'
+    hears_the_end "$(cat out)"
 }
 
 # Users other than root open the socket where they may; where they may not, their jobs pass, and slurmctld judges them.
@@ -402,8 +403,7 @@ users_are_not_root() {
     job=$(timeout 30 $user sbatch --parsable -o /dev/null --plimsoll="$small" --gres=gpu:1 --wrap true)
     asks_for "$job" shard:72
     over "$job"
-    http "http://x/v1/jobs?job=slurm:harbour:$job" >"$work/told"
-    says "$work/told" '"state":"ended"'
+    (cd "$work" && hears_the_end "$job")
     chmod 700 "$S/run/plimsoll.sock"
     # shellcheck disable=SC2086
     job=$(timeout 30 $user sbatch --parsable -H --plimsoll="$known" --gres=gpu:1 --wrap true 2>"$work/err")
