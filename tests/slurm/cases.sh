@@ -439,9 +439,8 @@ accounting_shows_the_prediction() {
     export SLURM_CONF="$all"
     job=$(sbatch --parsable -o /dev/null --plimsoll="$small" --gres=gpu:1 --wrap true)
     over "$job"
-    shown() { sacct -n -X -P -j "$job" -o state,reqtres,admincomment >accounted 2>&1 && grep -q COMPLETED accounted; }
-    wait_until 'the job in the accounting' shown
-    says accounted 'gres/shard=72'
+    shown() { sacct -n -X -P -j "$job" -o state,alloctres,reqtres,admincomment >accounted 2>&1 && grep -q 'COMPLETED.*gres/shard=72' accounted; }
+    wait_until 'the job in the accounting' shown || { cat accounted; false; }
     says accounted '{"plimsoll":{"model":"sha256:.*"peak_bytes":75078041600'
 }
 

@@ -34,6 +34,12 @@ wait_for() {
     done
 }
 
+# slurmd 22.05 wants a hierarchy of cgroups of version 1, whatever the host has; nothing is put into it.
+if [ "$version" -lt 2405 ] && mount -t tmpfs tmpfs /sys/fs/cgroup; then
+    mkdir /sys/fs/cgroup/systemd
+    mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd || umount /sys/fs/cgroup
+fi
+
 dd if=/dev/urandom bs=1024 count=1 of="$S/munge/munge.key" 2>/dev/null
 chmod 400 "$S/munge/munge.key"
 munged --force --key-file="$S/munge/munge.key" --socket="$S/munge/munge.sock" --pid-file="$S/munge/munged.pid" \
@@ -118,8 +124,13 @@ if [ "${ACCOUNTING:-0}" = 1 ]; then
     wait_for slurmdbd 30 timeout 5 sacctmgr -n show cluster >"$S/log/sacctmgr" 2>&1
     sacctmgr -iQ add cluster harbour >/dev/null 2>&1 || true
 fi
-slurmctld -c
-for n in n1 n2; do slurmd -N $n; done
+failed() { # WHAT LOG
+    say "$1 does not start"
+    tail -n 8 "$S/log/$2" >&2
+    exit 4
+}
+slurmctld -c || failed slurmctld slurmctld.log
+for n in n1 n2; do slurmd -N $n || failed "slurmd $n" "slurmd.$n.log"; done
 idle() { [ "$(timeout 5 sinfo -h -N -o %T 2>/dev/null | grep -c idle)" = 2 ]; }
 wait_for 'two idle nodes' 30 idle
 status=0
