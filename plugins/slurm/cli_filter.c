@@ -161,6 +161,7 @@ EXPORTED int cli_filter_p_pre_submit(slurm_options *options, int offset) {
         slurm_error("plimsoll: %s", words);
     } else {
         slurm_error("plimsoll: the job was not checked: %s", words);
+        setenv(HANDED_REQUEST, HANDED_NONE, 1);
     }
     return outcome == SUBMIT_WRONG ? SLURM_ERROR : SLURM_SUCCESS;
 }

@@ -6,8 +6,10 @@
 #define HANDED_USER "PLIMSOLL_JOB"
 /* --plimsoll's argument, from the SPANK plugin to cli_filter in the same process. */
 #define HANDED_OPTION "_PLIMSOLL_OPTION"
-/* The request with its digest, from cli_filter to the SPANK plugin in the same process. */
+/* The request with its digest, from cli_filter to the SPANK plugin in the same process; HANDED_NONE: there is none to hand on,
+ * and why was said. */
 #define HANDED_REQUEST "_PLIMSOLL_REQUEST"
+#define HANDED_NONE    "-"
 /* The same in SPANK's environment of the job, which job_submit reads, and which Slurm puts into a batch job's own environment
  * with SLURM_SPANK_ before its name. */
 #define HANDED_CONTROL "PLIMSOLL"

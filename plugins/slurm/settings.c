@@ -15,7 +15,7 @@ void settings_default(settings *out) {
     memcpy(out->daemon.socket, "/run/plimsoll/plimsoll.sock", sizeof "/run/plimsoll/plimsoll.sock");
     out->deadline_ms = 20;
     out->rest_ms = 1000;
-    out->submit_ms = 60000;
+    out->submit_ms = 20000;
     out->report_ms = 1000;
     out->sample_ms = 1000;
     out->shard_bytes = INT64_C(1) << 30;

@@ -23,7 +23,7 @@ typedef struct settings {
     http_place daemon;   /* default: the socket /run/plimsoll/plimsoll.sock */
     int64_t deadline_ms; /* default 20: of all questions about one submission, in slurmctld */
     int64_t rest_ms;   /* default 1000: after three failures in a row nobody is asked for so long */
-    int64_t submit_ms; /* default 60000: on the submit host, a model that is posted included */
+    int64_t submit_ms; /* default 20000: on the submit host, a model that is posted included */
     int64_t report_ms; /* default 1000: on nodes, of one report */
     int64_t sample_ms; /* default 1000: between two looks at a job's memory */
     int64_t shard_bytes; /* default 1 GiB */

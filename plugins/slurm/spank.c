@@ -65,7 +65,7 @@ static bool prepare(bool step, char *room, size_t size, bool *wrong) {
     text out = text_in(room, size);
     if (prepared) { /* by cli_filter */
         text_add(&out, "%s", prepared);
-        return true;
+        return strcmp(prepared, HANDED_NONE) != 0;
     }
     if (!text_wanted || !*text_wanted || !read_settings(true)) return false;
     static request r;
@@ -78,9 +78,11 @@ static bool prepare(bool step, char *room, size_t size, bool *wrong) {
         *wrong = true;
         return false;
     }
-    if (outcome == SUBMIT_UNCHECKED) slurm_error("plimsoll: the job was not checked: %s", words);
-    /* A model that could not be posted is not one to ask about. */
-    if (!request_is_digest(r.model)) return false;
+    /* A model that could not be posted is not one to ask about; of one that could, slurmctld says what becomes of it. */
+    if (!request_is_digest(r.model)) {
+        slurm_error("plimsoll: the job was not checked: %s", words);
+        return false;
+    }
     request_write(&r, &out);
     return true;
 }

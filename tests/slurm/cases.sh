@@ -258,6 +258,10 @@ passes_untouched() { # what is said
         gives 0 sbatch --parsable -H --plimsoll="$known" --gres=gpu:1 --wrap true
         whole_gpu "$(cat out)"
         says err 'plimsoll: the job was not checked'
+        is "$(grep -c 'not checked' err)" 1
+        gives 0 sbatch --parsable -H --plimsoll="$small" --gres=gpu:1 --wrap true
+        whole_gpu "$(cat out)"
+        is "$(grep -c 'not checked' err)" 1
     done
     gives 0 env SLURM_CONF="$plain" sbatch --parsable -H --comment="plimsoll:$known" --gres=gpu:1 --wrap true
     whole_gpu "$(cat out)"
@@ -266,7 +270,7 @@ passes_untouched() { # what is said
     asked_again
 }
 
-# The settings' 60 s on the submit host would make these tests long.
+# The settings' 20 s on the submit host would make these tests long.
 hurry() { sed -i '/^submit-ms/d' "$S/plimsoll.conf"; echo "submit-ms = $1" >>"$S/plimsoll.conf"; }
 
 a_daemon_that_is_gone_refuses_nobody() {
@@ -296,7 +300,7 @@ a_daemon_that_is_stopped_refuses_nobody() {
     wait_until 'all threads stopped' stopped
     passes_untouched 'no answer in time'
     kill -CONT "$(daemon_pid)"
-    hurry 60000
+    hurry 20000
     warm
     gives 0 env SLURM_CONF="$plain" sbatch --parsable -H --comment="plimsoll:$known" --gres=gpu:1 --wrap true
     asks_for "$(cat out)" shard:72
@@ -323,7 +327,7 @@ absurd not an estimate
 contrary not an estimate
 slow no answer in time
 E
-    hurry 60000
+    hurry 20000
     start_daemon
     warm
     gives 0 env SLURM_CONF="$plain" sbatch --parsable -H --comment="plimsoll:$known" --gres=gpu:1 --wrap true
