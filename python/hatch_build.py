@@ -111,7 +111,8 @@ class LibraryHook(BuildHookInterface):
         build = Path(named) if named else work / "build"
         if not named:
             tools()
-            call("meson", "setup", str(build), str(source), "-Dtests=false", "-Dlab=auto", "-Dserve=disabled", "-Ddebug=false")
+            call("meson", "setup", str(build), str(source), "-Dtests=false", "-Dlab=auto", "-Dserve=disabled", "-Dslurm=disabled",
+                 "-Ddebug=false")
             call("ninja", "-C", str(build))
         command, libraries = install(build, work / "stage")
         build_data["shared_scripts"][str(command)] = command.name

@@ -24,6 +24,14 @@ the_daemons_settings_are_described() {
     done <names
 }
 
+the_settings_of_slurms_plugins_are_described() {
+    sed -n 's/^    {"\([a-z-]*\)",.*/\1/p' "$ROOT/plugins/slurm/settings.c" >names
+    [ "$(wc -l <names)" -ge 15 ]
+    while read -r name; do
+        grep -q "^| \`$name\` |" "$ROOT/docs/slurm.md" || { echo "docs/slurm.md has no row of $name"; false; }
+    done <names
+}
+
 # An option that --help names is one that parses, and the manual and the completions name it.
 help_names_what_parses() {
     [ "$(verbs | wc -l)" -ge 6 ]
@@ -134,6 +142,7 @@ try zsh_completion_is_fresh
 try fish_completion_is_fresh
 try help_names_what_parses
 try the_daemons_settings_are_described
+try the_settings_of_slurms_plugins_are_described
 try bash_completion_works
 try manual_is_well_formed
 try readme_examples_hold

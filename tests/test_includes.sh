@@ -83,10 +83,10 @@ every_folder_has_a_row() {
 
 # A file that no list names would be neither built nor tested.
 every_source_is_listed() {
-    (cd "$ROOT" && find src lab cli serve tests -name '*.c' ! -path 'tests/*/*') | while read -r file; do
+    (cd "$ROOT" && find src lab cli serve plugins tests -name '*.c' ! -path 'tests/*/*') | while read -r file; do
         case $file in
         tests/*) grep -q "'$(basename "$file" .c)\\(\\.c\\)\\?'" "$ROOT/tests/meson.build" || echo "$file" ;;
-        *) grep -q "'\\(\\(cli\\|serve\\)/\\)\\?$(basename "$file")'" "$ROOT/meson.build" || echo "$file" ;;
+        *) grep -q "'\\(\\(cli\\|serve\\|plugins/slurm\\)/\\)\\?$(basename "$file")'" "$ROOT/meson.build" || echo "$file" ;;
         esac
     done >missing
     silent missing

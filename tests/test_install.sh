@@ -18,8 +18,12 @@ everything_is_installed() {
     if [ -f "$BUILD/libplimsoll-lab.so" ]; then
         lab="libplimsoll-lab.so libplimsoll-lab.a plimsoll-lab.pc lab.h"
     fi
+    slurm=''
+    if [ -f "$BUILD/plimsoll_spank.so" ]; then
+        slurm="job_submit_plimsoll.so cli_filter_plimsoll.so plimsoll_spank.so"
+    fi
     # shellcheck disable=SC2086 # names
-    for name in libplimsoll.so libplimsoll.a plimsoll.pc $lab; do
+    for name in libplimsoll.so libplimsoll.a plimsoll.pc $lab $slurm; do
         [ -n "$(find "$prefix" -name "$name")" ] || { echo "no $name"; false; }
     done
 }

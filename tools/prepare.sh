@@ -4,7 +4,8 @@
 
 packages="gcc libc6-dev meson ninja-build pkgconf zlib1g-dev liblzma-dev libopenblas0 libxgboost-dev libmicrohttpd-dev libsqlite3-dev"
 # What the tests need besides.
-test_packages="xz-utils clang clang-format shellcheck python3 python3-venv"
+test_packages="xz-utils clang clang-format shellcheck python3 python3-venv curl iproute2
+    libslurm-dev slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"
 
 # Installs what is missing when root; else says what to install and ends with 4.
 prepare_packages() {
