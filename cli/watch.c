@@ -454,8 +454,10 @@ static int watch_command(watching *w) {
     take(w);
     watch_job_account(w->own, w->live, w->child.reaped, w->child.reaped_count);
     if (r->post) {
-        tell_jobs(w, true);
-        if (w->own_end) tell(w, w->own, "ended");
+        if (w->own_end)
+            tell(w, w->own, "ended");
+        else
+            tell_jobs(w, true);
     }
     if (r->json)
         summarize_json(w, seconds);

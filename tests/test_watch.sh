@@ -459,6 +459,30 @@ predictions() {
     gives 2 watch --predicted five -- true
 }
 
+# The script is asked by the interpreter that it is to run under, with its own flags.
+a_python_script_is_asked() {
+    one_card
+    "$PLIMSOLL" estimate "$ROOT/examples/mlp.yaml" --json >estimate.json
+    cat >python3-fake <<'END'
+#!/bin/sh
+echo "$*" >>asked
+case $* in *broken.py*) exit 3 ;; *-m\ plimsoll*) cat estimate.json ;; *) echo trained ;; esac
+END
+    chmod +x python3-fake
+    gives 0 watch --json --predict-script -- ./python3-fake -u -X dev train.py --epochs 3
+    is "$(value predicted_bytes <err)" "$(value memory.peak_bytes <estimate.json)"
+    is "$(cat out)" trained
+    is "$(cat asked)" '-u -X dev -m plimsoll --json --gpu h200 train.py --epochs 3
+-u -X dev train.py --epochs 3'
+    for words in './python3-fake broken.py' 'sh -c :' './python3-fake -c pass'; do
+        # shellcheck disable=SC2086
+        "$PLIMSOLL" watch --json --predict-script -- $words >out 2>err || true
+        says err 'no prediction'
+        tail -n 1 err >last
+        is "$(value predicted_bytes <last)" null
+    done
+}
+
 usage() {
     one_card
     gives 2 watch --interval 1ms
@@ -634,7 +658,7 @@ for name in lines_of_json what_an_old_driver_lacks_is_null plain_lines a_lost_ca
     a_file_that_cannot_be_written_is_told_once a_full_disk_ends_it instances_of_mig a_table_on_a_terminal signals_end_it \
     without_a_driver exit_codes_are_the_commands its_input_and_output_are_its_own signals_reach_the_command \
     a_stopped_command_goes_on the_peak_by_samples the_peak_by_accounting a_tree_of_processes processes_vanish \
-    a_card_is_lost_under_a_command a_driver_that_does_not_say ids_of_another_namespace predictions usage a_daemon_is_told \
+    a_card_is_lost_under_a_command a_driver_that_does_not_say ids_of_another_namespace predictions a_python_script_is_asked usage a_daemon_is_told \
     a_daemon_that_dies_is_told_of_once daemons_of_another_opinion what_it_costs; do
     try $name
 done
