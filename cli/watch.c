@@ -335,7 +335,9 @@ static void summarize(watching *w, double seconds) {
     bool counted;
     double joules = watch_energy_of(job, &counted), smact = watch_mean_of(&job->smact),
            util = watch_mean_of(&job->gpu_util);
-    fputs("plimsoll: ", stderr);
+    bool at_keys = WIFSIGNALED(w->child.status) && WTERMSIG(w->child.status) == SIGINT &&
+                   isatty(STDERR_FILENO);
+    fputs(at_keys ? "\nplimsoll: " : "plimsoll: ", stderr); /* behind the ^C */
     text_clean(stderr, w->r->command[0]);
     if (WIFSIGNALED(w->child.status))
         fprintf(stderr, " was ended by signal %d", WTERMSIG(w->child.status));
@@ -362,7 +364,11 @@ static const int passed_on[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUS
 static bool block_signals(watching *w) {
     sigset_t set;
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) sigaddset(&set, passed_on[i]);
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) {
+        struct sigaction as;
+        bool ignored = sigaction(passed_on[i], NULL, &as) == 0 && as.sa_handler == SIG_IGN;
+        if (!ignored) sigaddset(&set, passed_on[i]); /* nohup's stay ignored */
+    }
     if (w->own) sigaddset(&set, SIGCHLD);
     if (w->table) sigaddset(&set, SIGWINCH);
     if (w->table) sigaddset(&set, SIGTSTP);

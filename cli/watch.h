@@ -52,8 +52,9 @@ typedef struct watch_job {
     char name[256], user[33];
     watch_card *cards;
     size_t card_count;
-    watch_process *processes; /* that it ever had, of a command alone */
+    watch_process *processes; /* that it ever had, where listed is set: of a command */
     size_t process_count;
+    bool listed;
     watch_mean smact, smocc, drama, tensor, gpu_util;
     int64_t samples;
     bool there;    /* in this sample */
@@ -72,7 +73,7 @@ void watch_jobs_drop(watch_jobs *jobs, size_t index);
 void watch_jobs_free(watch_jobs *jobs);
 /* Adds a sample to every job in it. */
 void watch_jobs_add(watch_jobs *jobs, const watch_sample *sample);
-/* The energy of every card from now on is the job's where it is seen there. */
+/* For a command: its processes are kept, and the energy of every card from now on is its where it is seen there. */
 void watch_job_begin(watch_job *job, const watch_sample *sample);
 
 /* The most on any one card, and by what it is known. */
@@ -105,8 +106,10 @@ void watch_table(FILE *out, const watch_sample *sample, int64_t interval_ms, int
 
 typedef struct watch_post {
     const char *where; /* as given */
-    char host[256], port[16],
-        path[512]; /* host: of TCP; path: of a Unix socket, or what stands before /v1 */
+    char host[256];    /* or a Unix socket's path */
+    char port[16];
+    char path[512];  /* what stands before /v1 */
+    char named[300]; /* "HOST:PORT" as requests have it */
     bool local;
     const char *token; /* NULL: none */
     int64_t next_ms;   /* not before, on the clock that only goes forward */

@@ -85,6 +85,7 @@ static watch_card *card_of(watch_job *job, const pl_live_card *card) {
 
 void watch_job_begin(watch_job *job, const watch_sample *sample) {
     const pl_live_card *card;
+    job->listed = true;
     for (size_t i = 0; sample->live && (card = pl_live_card_at(sample->live, i)); i++)
         card_of(job, card);
 }
@@ -149,7 +150,7 @@ void watch_jobs_add(watch_jobs *jobs, const watch_sample *sample) {
         c->seen = true;
         job->there = true;
         if (!job->user[0]) snprintf(job->user, sizeof job->user, "%s", sample->who[i]->user);
-        add_process(job, p, card);
+        if (job->listed) add_process(job, p, card);
     }
     const pl_live_card *card;
     for (size_t i = 0; i < jobs->count; i++) {

@@ -28,6 +28,7 @@ int watch_post_open(watch_post *post, const char *where) {
             return complain(PL_USAGE, "--post: %s: the path of a socket is 1 to 107 letters",
                             where);
         snprintf(post->host, sizeof post->host, "%s", where + 5);
+        snprintf(post->named, sizeof post->named, "localhost");
         return 0;
     }
     if (strncmp(where, "http://", 7) != 0)
@@ -48,6 +49,8 @@ int watch_post_open(watch_post *post, const char *where) {
     snprintf(post->host, sizeof post->host, "%.*s", (int)length, at + bracket);
     snprintf(post->port, sizeof post->port, "%.*s", colon ? (int)digits : 4,
              colon ? colon + 1 : "9477");
+    snprintf(post->named, sizeof post->named, bracket ? "[%s]:%s" : "%s:%s", post->host,
+             post->port);
     snprintf(post->path, sizeof post->path, "%s", end);
     length = strlen(post->path);
     while (length > 0 && post->path[length - 1] == '/') post->path[--length] = '\0';
@@ -119,18 +122,18 @@ static bool send_all(int fd, const char *bytes, size_t size, int64_t deadline_ns
     return true;
 }
 
-/* The answer up to what fits; its length, -1: none. */
+/* The answer up to what fits; of one that is good no more than its head. Its length, -1: none. */
 static ssize_t receive(int fd, char *out, size_t room, int64_t deadline_ns) {
     size_t used = 0;
-    while (used < room - 1) {
+    out[0] = '\0';
+    while (used < room - 1 && !(used > 9 && out[9] == '2' && strstr(out, "\r\n\r\n"))) {
         ssize_t got = recv(fd, out + used, room - 1 - used, 0);
         if (got == 0) break;
         if (got > 0)
-            used += (size_t)got;
+            out[used += (size_t)got] = '\0';
         else if ((errno != EAGAIN && errno != EINTR) || !wait_for(fd, POLLIN, deadline_ns))
-            return -1;
+            return used ? (ssize_t)used : -1;
     }
-    out[used] = '\0';
     return (ssize_t)used;
 }
 
@@ -169,9 +172,8 @@ bool watch_post_send(watch_post *post, const char *body, size_t length) {
     int size = snprintf(head, sizeof head,
                         "POST %s/v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
                         "Content-Length: %zu\r\nConnection: close\r\n%s%.512s%s\r\n",
-                        post->path, post->local ? "localhost" : post->host, length,
-                        token ? "Authorization: Bearer " : "", token ? post->token : "",
-                        token ? "\r\n" : "");
+                        post->path, post->named, length, token ? "Authorization: Bearer " : "",
+                        token ? post->token : "", token ? "\r\n" : "");
     bool sent = size > 0 && (size_t)size < sizeof head &&
                 send_all(fd, head, (size_t)size, deadline_ns) &&
                 send_all(fd, body, length, deadline_ns);

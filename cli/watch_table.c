@@ -26,6 +26,14 @@ static void short_name(char *out, size_t room, const char *name, size_t most) {
     snprintf(out, room, "%.*s", (int)most, name);
 }
 
+/* Without the folder of the program. */
+static const char *short_command(const char *command) {
+    const char *from = command;
+    for (const char *at = command; *at && *at != ' '; at++)
+        if (*at == '/' && at[1] && at[1] != ' ') from = at + 1;
+    return *command ? from : "-";
+}
+
 static small_text number(double value) {
     small_text t = {"-"};
     if (isfinite(value)) snprintf(t.text, sizeof t.text, "%s", PL_REAL(".0f", value));
@@ -50,9 +58,9 @@ static small_text memory_of(const pl_live_card *card) {
 static void put_cards(FILE *out, const watch_sample *s, bool wide) {
     table *t = table_new(wide ? "rlrrrrrrrrr" : "rlrrrrrr");
     table_row(t, wide ? (const char *[]){"GPU", "CARD", "MEMORY", "SMACT", "SMOCC", "DRAMA",
-                                         "TENSOR", "UTIL", "W", "OF", "°C"}
+                                         "TENSOR", "UTIL", "WATTS", "LIMIT", "TEMP"}
                       : (const char *[]){"GPU", "CARD", "MEMORY", "SMACT", "SMOCC", "DRAMA", "UTIL",
-                                         "W"});
+                                         "WATTS"});
     const pl_live_card *card;
     for (size_t c = 0; (card = pl_live_card_at(s->live, c)); c++) {
         char name[WATCH_UUID];
@@ -105,7 +113,7 @@ static void put_processes(FILE *out, const watch_sample *s, size_t most) {
                    smact = watch_percent(p->alone ? card->smact : NAN),
                    util = watch_percent(p->sm_util);
         table_row(t, (const char *[]){id.text, pid.text, user, memory.text, smact.text, util.text,
-                                      w->command[0] ? w->command : "-"});
+                                      short_command(w->command)});
     }
     table_print(t, out, 0);
     if (s->processes > most) fprintf(out, "and %zu more\n", s->processes - most);

@@ -30,12 +30,13 @@ static ssize_t read_proc(int64_t pid, const char *name, char *out, size_t room) 
     return got < 0 && used == 0 ? -1 : (ssize_t)used;
 }
 
-/* The parent and the start of proc(5)'s stat, behind the name, which may hold blanks and brackets. */
-static bool read_stat(int64_t pid, int64_t *parent, uint64_t *started) {
+/* Name, parent and start of proc(5)'s stat; the name stands in brackets, and may hold blanks and brackets. */
+static bool read_stat(int64_t pid, char name[64], int64_t *parent, uint64_t *started) {
     char text[1024];
     if (read_proc(pid, "stat", text, sizeof text) <= 0) return false;
-    char *at = strrchr(text, ')');
-    if (!at) return false;
+    char *at = strrchr(text, ')'), *from = strchr(text, '(');
+    if (!at || !from || from > at) return false;
+    snprintf(name, 64, "%.*s", (int)(at - from - 1), from + 1);
     int field = 2;
     for (at++; *at == ' '; field++) {
         if (field == 3) *parent = strtoll(at, NULL, 10);
@@ -102,7 +103,8 @@ static void read_job(who *w) {
     if (id) {
         name_job(w->job, sizeof w->job, cluster ? cluster : own ? own : "", id);
     } else if (read_proc(w->pid, "cgroup", text, ENVIRONMENT) > 0) {
-        char *at = strstr(text, "/job_");
+        char *at = strstr(text, "slurm");
+        at = at ? strstr(at, "/job_") : NULL;
         if (at) {
             at += strlen("/job_");
             at[strspn(at, "0123456789")] = '\0';
@@ -126,11 +128,16 @@ void who_begin(who_cache *cache) {
 who *who_of(who_cache *cache, int64_t pid) {
     int64_t parent = -1;
     uint64_t started = 0;
-    bool there = read_stat(pid, &parent, &started);
+    char name[64] = "";
+    bool there = read_stat(pid, name, &parent, &started);
     for (size_t i = 0; i < cache->count; i++) {
         who *row = cache->rows[i];
         if (row->pid != pid || (there && (!row->there || row->started != started))) continue;
         row->seen = cache->sample; /* or it has just ended: as it was */
+        if (there && strcmp(row->name, name) != 0) {
+            memcpy(row->name, name, sizeof name);
+            read_command(row);
+        }
         return row;
     }
     if (cache->count == cache->room) {
@@ -145,6 +152,7 @@ who *who_of(who_cache *cache, int64_t pid) {
     row->seen = cache->sample;
     cache->rows[cache->count++] = row;
     if (there) {
+        memcpy(row->name, name, sizeof name);
         read_command(row);
         read_user(row);
         read_job(row);
@@ -160,9 +168,10 @@ void who_free(who_cache *cache) {
 
 bool who_descends(int64_t pid, int64_t ancestor) {
     uint64_t started;
+    char name[64];
     for (int i = 0; i < DEEPEST && pid > 0; i++) {
         if (pid == ancestor) return true;
-        if (!read_stat(pid, &pid, &started)) return false;
+        if (!read_stat(pid, name, &pid, &started)) return false;
     }
     return false;
 }

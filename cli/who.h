@@ -14,6 +14,7 @@ typedef struct who {
     int64_t parent; /* when it was looked at first */
     bool there;     /* false: not here, or of another namespace; the rest is empty */
     char user[33];
+    char name[64]; /* of the program, as the kernel cuts it: another one where exec made it so */
     char command[512]; /* its words, blanks between them */
     char job[128];     /* "slurm:CLUSTER:ID"; "": of none, or not to be read */
     uint64_t seen;     /* the sample that it was in last */

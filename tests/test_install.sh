@@ -169,8 +169,8 @@ END
     cc -std=c11 live.c -I"$prefix/include" "$libdir/libplimsoll-live.a" "$libdir/libplimsoll.a" -lz -lm -o static-live
     echo 'card 0 NVIDIA_H200 143771 1000' >nvml
     for program in shared-live static-live; do
-        is "$(FAKE_NVML=nvml LD_LIBRARY_PATH=$libdir ./$program "$BUILD/tests/libfake-nvml-0.so")" 'NVIDIA H200'
-        gives 4 env LD_LIBRARY_PATH="$libdir" ./$program /no/such/library
+        is "$(FAKE_NVML=nvml LD_LIBRARY_PATH=$libdir "./$program" "$BUILD/tests/libfake-nvml-0.so")" 'NVIDIA H200'
+        gives 4 env LD_LIBRARY_PATH="$libdir" "./$program" /no/such/library
         says out '^/no/such/library: no NVIDIA driver here: '
     done
 }

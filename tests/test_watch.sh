@@ -100,6 +100,17 @@ plain_lines() {
     if grep "$(printf '\033')" out; then false; fi
 }
 
+# A process that goes on as another program is shown as that.
+commands_after_exec() {
+    one_card
+    sh -c 'sleep 0.4; exec sleep 31' &
+    echo "process 0 $! 100" >>"$FAKE_NVML"
+    gives 0 watch --json --interval 100ms --duration 1s
+    kill $!
+    is "$(head -n 1 out | value cards.0.processes.0.command)" 'sh -c sleep 0.4; exec sleep 31'
+    is "$(tail -n 1 out | value cards.0.processes.0.command)" 'sleep 31'
+}
+
 a_lost_card_is_told() {
     one_card
     echo 'fault nvmlDeviceGetMemoryInfo 15 0' >>"$FAKE_NVML"
@@ -202,7 +213,7 @@ a_table_on_a_terminal() {
     says shown "^$esc\[?1049h$esc\[?25l"
     says shown "$esc\[?25h$esc\[?1049l"
     says shown "$esc\[1mplimsoll watch"
-    says shown ' 0  H200  0.98 of 140.4 GiB    60%    30%    20%   90%  300'
+    says shown ' 0  H200  0.98 of 140.4 GiB    60%    30%    20%   90%    300'
     says shown '2.83 GiB      -     -  '
     says shown 'and [0-9]* more' # in 10 rows
     # No line is wider than the terminal was, and no screen higher: 24 of 80, then 10 of 60.
@@ -220,15 +231,24 @@ signals_end_it() {
     one_card
     for signal in INT TERM HUP; do
         rm -f out
-        env PLIMSOLL="$PLIMSOLL" sh -c 'exec "$PLIMSOLL" watch --json --interval 50ms' >out 2>err &
+        env --default-signal "$PLIMSOLL" watch --json --interval 50ms >out 2>err & # a shell has & ignore INT
         until_true test -s out
         kill -"$signal" $!
         code=0
         wait $! || code=$?
-        # a shell has its background jobs ignore INT, and a blocked signal is read even so
         is "$code" 0
         silent err
     done
+}
+
+what_nohup_ignores_stays_ignored() {
+    one_card
+    env --ignore-signal=HUP "$PLIMSOLL" watch --interval 30ms -- sh -c ': >ready; sleep 0.5; exit 5' &
+    until_true test -f ready
+    kill -HUP $!
+    code=0
+    wait $! || code=$?
+    is "$code" 5
 }
 
 # ---- without a driver ----
@@ -584,7 +604,8 @@ a_daemon_that_dies_is_told_of_once() {
     says err 'peak       2.93 GiB'
 }
 
-# One that takes a connection and says nothing, one that speaks something else, one that refuses.
+# One that takes a connection and says nothing, one that speaks something else, one that refuses, one that answers and does
+# not hang up.
 daemons_of_another_opinion() {
     command -v python3 >/dev/null || skip 'daemons_of_another_opinion: no python3'
     cat >server.py <<'END'
@@ -601,6 +622,9 @@ while True:
         continue
     request = peer.recv(65536)
     open("asked", "ab").write(request)
+    if sys.argv[1] == "open":
+        peer.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}")
+        continue
     if sys.argv[1] == "garbage":
         peer.sendall(b"\x00\x01SSH-2.0-garbage\r\n" * 3000)
     else:
@@ -608,14 +632,14 @@ while True:
         peer.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     peer.close()
 END
-    for kind in silent garbage refusing; do
+    for kind in silent garbage refusing open; do
         python3 server.py "$kind" >port &
         server=$!
         until_true test -s port
         one_card
         gives 3 env PLIMSOLL_TOKEN=secret-word "$PLIMSOLL" watch --interval 30ms --post "http://127.0.0.1:$(cat port)/base/" --job x -- \
             sh -c '. ./job.sh; memory $$ 1000; sleep 0.2; exit 3'
-        is "$(grep -c 'tried again' err)" 1
+        is "$(grep -c 'tried again' err)" "$([ "$kind" = open ] && echo 0 || echo 1)"
         case $kind in
         garbage) says err 'speaks no HTTP' ;;
         refusing) says err 'a token is needed' ;;
@@ -654,8 +678,8 @@ END
         printf "# %d samples of 8 cards and 64 processes as JSON: %.2f ms of processor time each, the start included\n", samples, 1000 * s / samples }' cost.times
 }
 
-for name in lines_of_json what_an_old_driver_lacks_is_null plain_lines a_lost_card_is_told prometheus_text \
-    a_file_that_cannot_be_written_is_told_once a_full_disk_ends_it instances_of_mig a_table_on_a_terminal signals_end_it \
+for name in lines_of_json what_an_old_driver_lacks_is_null plain_lines commands_after_exec a_lost_card_is_told prometheus_text \
+    a_file_that_cannot_be_written_is_told_once a_full_disk_ends_it instances_of_mig a_table_on_a_terminal signals_end_it what_nohup_ignores_stays_ignored \
     without_a_driver exit_codes_are_the_commands its_input_and_output_are_its_own signals_reach_the_command \
     a_stopped_command_goes_on the_peak_by_samples the_peak_by_accounting a_tree_of_processes processes_vanish \
     a_card_is_lost_under_a_command a_driver_that_does_not_say ids_of_another_namespace predictions a_python_script_is_asked usage a_daemon_is_told \
