@@ -586,6 +586,27 @@ END
     wait "$daemon"
 }
 
+# Where the environment does not say it, the cgroup does: here a file that is laid over it.
+a_slurm_job_by_its_cgroup() {
+    one_card
+    cat >inside.sh <<'END'
+sleep 60 &
+process=$!
+echo '0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0' >cgroup
+mount --bind cgroup /proc/$process/cgroup || exit 77
+echo "process 0 $process 100" >>"$FAKE_NVML"
+SLURM_CLUSTER_NAME=lab "$PLIMSOLL" watch --json --duration 100ms >out
+kill $process
+END
+    code=0
+    PLIMSOLL=$PLIMSOLL unshare -m sh inside.sh 2>err || code=$?
+    case $code in 1 | 77) skip 'a_slurm_job_by_its_cgroup: no mounts here' ;; esac
+    is "$(value cards.0.processes.0.job <out)" slurm:lab:4711
+    { echo "process 0 $$ 7"; } >>"$FAKE_NVML"
+    gives 0 watch --json --duration 100ms
+    if grep -q '"job":"' out; then false; fi
+}
+
 a_daemon_that_dies_is_told_of_once() {
     command -v python3 >/dev/null || skip 'a_daemon_that_dies_is_told_of_once: no python3'
     case_name=a_daemon_that_dies_is_told_of_once
@@ -688,7 +709,7 @@ for name in lines_of_json what_an_old_driver_lacks_is_null plain_lines commands_
     a_file_that_cannot_be_written_is_told_once a_full_disk_ends_it instances_of_mig a_table_on_a_terminal signals_end_it what_nohup_ignores_stays_ignored \
     without_a_driver exit_codes_are_the_commands its_input_and_output_are_its_own signals_reach_the_command \
     a_stopped_command_goes_on the_peak_by_samples the_peak_by_accounting a_tree_of_processes processes_vanish \
-    a_card_is_lost_under_a_command a_driver_that_does_not_say ids_of_another_namespace predictions a_python_script_is_asked usage a_daemon_is_told \
+    a_card_is_lost_under_a_command a_driver_that_does_not_say ids_of_another_namespace predictions a_python_script_is_asked usage a_slurm_job_by_its_cgroup a_daemon_is_told \
     a_daemon_that_dies_is_told_of_once daemons_of_another_opinion what_it_costs; do
     try $name
 done
