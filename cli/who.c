@@ -13,7 +13,7 @@
 
 #include "text.h"
 
-enum { DEEPEST = 256, ENVIRONMENT = 1 << 17, KEPT_SAMPLES = 4 };
+enum { DEEPEST = 256, ENVIRONMENT = 1 << 17, KEPT_SAMPLES = 4, YOUNG = 8 };
 
 /* At most room - 1 bytes of /proc/PID/NAME, and a 0; the count, -1 where it cannot be read. */
 static ssize_t read_proc(int64_t pid, const char *name, char *out, size_t room) {
@@ -134,9 +134,12 @@ who *who_of(who_cache *cache, int64_t pid) {
         who *row = cache->rows[i];
         if (row->pid != pid || (there && (!row->there || row->started != started))) continue;
         row->seen = cache->sample; /* or it has just ended: as it was */
-        if (there && strcmp(row->name, name) != 0) {
+        /* It may be another program by now: often so soon after it was made, and by its name later. */
+        if (there && (row->looks < YOUNG || strcmp(row->name, name) != 0)) {
+            row->looks++;
             memcpy(row->name, name, sizeof name);
             read_command(row);
+            read_job(row);
         }
         return row;
     }

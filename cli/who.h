@@ -17,6 +17,7 @@ typedef struct who {
     char name[64]; /* of the program, as the kernel cuts it: another one where exec made it so */
     char command[512]; /* its words, blanks between them */
     char job[128];     /* "slurm:CLUSTER:ID"; "": of none, or not to be read */
+    int looks;         /* at its command */
     uint64_t seen;     /* the sample that it was in last */
     bool asked, mine;  /* the caller's: whether it is one of those that are followed */
 } who;
