@@ -66,8 +66,8 @@ enum { NAME_COLUMNS = 24, TEXT_COLUMNS = 68 };
 void help_print(FILE *out, verb v) {
     if (v < VERBS) {
         const verb_row *row = &verb_table[v];
-        fprintf(out, "usage: plimsoll %s%s%s [OPTIONS]\n\n", row->name, row->operand ? " " : "",
-                verb_operand(v));
+        fprintf(out, "usage: plimsoll %s%s%s [OPTIONS]%s\n\n", row->name, row->operand ? " " : "",
+                verb_operand(v), verb_behind(v));
         put_wrapped(out, row->text, 0, NAME_COLUMNS + TEXT_COLUMNS);
     } else {
         fputs("usage: plimsoll VERB ...\n\n", out);
@@ -153,7 +153,9 @@ static void put_manual(void) {
         if (i) fputs(".br\n", stdout);
         printf("\\fBplimsoll %s\\fR ", verb_table[i].name);
         if (verb_table[i].operand) printf("\\fI%s\\fR ", verb_operand((verb)i));
-        fputs("[\\fIOPTIONS\\fR]\n", stdout);
+        fputs("[\\fIOPTIONS\\fR]", stdout);
+        put_roff(verb_behind((verb)i));
+        putchar('\n');
     }
     fputs(".SH DESCRIPTION\n", stdout);
     put_paragraph(

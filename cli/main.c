@@ -24,6 +24,7 @@ static int (*const verbs[VERBS])(const request *) = {
     [VERB_HISTORY] = verb_serve,     [VERB_ESTIMATORS] = verb_estimators,
     [VERB_CONVERT] = verb_convert,   [VERB_COLLOCATE] = verb_collocate,
     [VERB_PLACE] = verb_place,       [VERB_SIMULATE] = verb_simulate,
+    [VERB_WATCH] = verb_watch,
 #if PLIMSOLL_LAB
     [VERB_EVALUATE] = verb_evaluate, [VERB_TRAIN] = verb_train,
 #endif

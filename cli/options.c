@@ -115,6 +115,15 @@ const verb_row verb_table[VERBS] = {
          "Lists the cards that --gpu knows: memory as nvidia-smi reports it, compute "
          "capability, multiprocessors, bandwidth, peak rates, and whether they were measured.",
          NULL},
+    [VERB_WATCH] =
+        {"watch", NULL, 0, 0,
+         "the cards here and what runs on them; a command's peak as it really was",
+         "Shows every card and every process on it at an interval: memory, activity, power. On a "
+         "terminal a table, else lines; --json, --prometheus and --post are for programs. Behind -- "
+         "a command: its processes are followed, its output is its own, its exit code is returned, "
+         "and at its end the peak that it had is told on standard error, beside what was predicted. "
+         "Needs the driver of an NVIDIA card, and nothing of it to build. docs/watch.md says more.",
+         NULL},
     [VERB_SERVE] =
         {"serve", NULL, 0, 0, "the daemon: the same answers over HTTP, and a history of jobs",
          "Starts the daemon, which answers POST /v1/estimate and its like on 127.0.0.1:9477 and keeps a "
@@ -364,6 +373,26 @@ const option_row option_table[] = {
     {READ | IN(EVALUATE) | IN(TRAIN) | IN(SIMULATE), "max-time", 0, "TIME", OPTION_TIME,
      PLACE(max_ms), NULL, "no limit",
      "time that the answer may take here, \"2s\" or \"500ms\"; more is refused"},
+    {IN(WATCH), "interval", 'i', "TIME", OPTION_TIME, PLACE(interval_ms), NULL,
+     "1s, of a command 200ms", "time from one reading to the next, from 10ms on"},
+    {IN(WATCH), "duration", 'd', "TIME", OPTION_TIME, PLACE(duration_ms), NULL, "until Ctrl-C",
+     "how long to watch"},
+    {IN(WATCH), "out", 'o', "FILE", OPTION_FILE, PLACE(out), NULL, "standard output",
+     "where the lines go; of a command, which has standard output, nowhere unless said"},
+    {IN(WATCH), "prometheus", 0, "FILE", OPTION_FILE, PLACE(prometheus), NULL, NULL,
+     "write what is read as Prometheus's text to FILE, replaced whole each time, for node_exporter's "
+     "textfile collector; -: to standard output"},
+    {IN(WATCH), "post", 0, "WHERE", OPTION_TEXT, PLACE(post), NULL, NULL,
+     "tell a daemon of jobs' peaks: http://HOST:PORT (its token in PLIMSOLL_TOKEN) or unix:PATH"},
+    {IN(WATCH), "job", 0, "NAME", OPTION_TEXT, PLACE(name), NULL, "Slurm's, slurm:CLUSTER:ID",
+     "the job that the command, or all that runs on the cards, is"},
+    {IN(WATCH), "predicted", 0, "SIZE", OPTION_SIZE, PLACE(predicted), NULL, NULL,
+     "peak that was predicted of the command, \"12.5GiB\""},
+    {IN(WATCH), "predict", 0, "ARGS", OPTION_TEXT, PLACE(predict), NULL, NULL,
+     "predict it by estimate, \"model.pt2 --batch 32\", for the card here unless --gpu names another; "
+     "or a file that estimate --json wrote"},
+    {IN(WATCH), "predict-script", 0, NULL, OPTION_SWITCH, PLACE(predict_script), NULL, NULL,
+     "predict it by running the command, python SCRIPT, under python -m plimsoll first"},
     {ALL_VERBS, "json", 'j', NULL, OPTION_SWITCH, PLACE(json), NULL, NULL,
      "print one JSON object instead of text"},
     {ALL_VERBS | 1u << VERB_NONE, "help", 'h', NULL, OPTION_SWITCH, PLACE(help), NULL, NULL,
@@ -388,6 +417,10 @@ const char *verb_operand(verb v) {
     snprintf(text, sizeof text, "%s%s%s%s", row->least == 0 ? "[" : "", row->operand,
              row->most > 1 ? "..." : "", row->least == 0 ? "]" : "");
     return text;
+}
+
+const char *verb_behind(verb v) {
+    return v == VERB_WATCH ? " [-- COMMAND...]" : "";
 }
 
 /* ---- nearest spelling ---- */
@@ -666,7 +699,7 @@ static int set_units(const option_row *row, const char *value, const unit *units
         return 0;
     }
     return complain(PL_USAGE, "--%s: %s is not a number with a unit, such as %s", row->name, value,
-                    row->type == OPTION_BYTES ? "256MiB or 2GiB" : "500ms or 2s");
+                    row->type == OPTION_TIME ? "500ms or 2s" : "256MiB or 2GiB");
 }
 
 /* Of what the command may take, what is the program's own: code, built-in weights, the C library,
@@ -676,13 +709,24 @@ static size_t own_share(size_t asked) {
     return asked / 4 < usual ? asked / 4 : usual;
 }
 
-static int set_bytes(const option_row *row, const char *value, size_t *bytes) {
+static int set_size(const option_row *row, const char *value, double *number) {
     static const unit units[] = {{"", 1},          {"B", 1},          {"KiB", 1024},
                                  {"MiB", 1048576}, {"GiB", 1 << 30},  {"K", 1024},
                                  {"M", 1048576},   {"G", 1073741824}, {"TiB", 1099511627776.0}};
+    return set_units(row, value, units, sizeof units / sizeof *units, number);
+}
+
+static int set_bytes(const option_row *row, const char *value, size_t *bytes) {
     double number;
-    int failed = set_units(row, value, units, sizeof units / sizeof *units, &number);
+    int failed = set_size(row, value, &number);
     if (!failed) *bytes = (size_t)number - own_share((size_t)number);
+    return failed;
+}
+
+static int set_whole_size(const option_row *row, const char *value, int64_t *bytes) {
+    double number;
+    int failed = set_size(row, value, &number);
+    if (!failed) *bytes = (int64_t)number;
     return failed;
 }
 
@@ -742,6 +786,7 @@ static int set_value(request *out, const option_row *row, const char *value) {
     case OPTION_BIN: return set_count(row, value, 1, MOST_BIN, &AT(int64_t));
     case OPTION_SEED: return set_seed(row, value, &AT(uint64_t));
     case OPTION_BYTES: return set_bytes(row, value, &AT(size_t));
+    case OPTION_SIZE: return set_whole_size(row, value, &AT(int64_t));
     case OPTION_TIME: return set_time(row, value, &AT(int64_t));
     case OPTION_SHARE: return set_share(row, value, &AT(double));
     case OPTION_RISK: return set_risk(row, value, &AT(double));
@@ -893,6 +938,11 @@ int options_parse(request *out, int argc, char **argv) {
     bool options_over = false;
     for (; at < argc; at++) {
         const char *word = argv[at];
+        if (!options_over && strcmp(word, "--") == 0 && out->verb == VERB_WATCH) {
+            if (at + 1 == argc) return complain(PL_USAGE, "--: a command is needed behind it");
+            out->command = argv + at + 1;
+            break;
+        }
         if (!options_over && strcmp(word, "--") == 0) {
             options_over = true;
         } else if (!options_over && word[0] == '-' && word[1]) {
@@ -900,6 +950,9 @@ int options_parse(request *out, int argc, char **argv) {
             if (failed) return failed;
         } else if (out->verb == VERB_NONE) {
             return complain(PL_USAGE, "%s: the verb comes first; %s", word, see_help(VERB_NONE));
+        } else if (out->verb == VERB_WATCH) {
+            return complain(PL_USAGE, "%s: a command stands behind --: plimsoll watch -- %s", word,
+                            word);
         } else if (out->files.count >= verb_table[out->verb].most) {
             return complain(PL_USAGE, "%s: one %s too many; %s", word,
                             !verb_table[out->verb].operand     ? "word"

@@ -20,6 +20,7 @@ typedef enum verb {
 #endif
     VERB_ESTIMATORS,
     VERB_GPUS,
+    VERB_WATCH,
     VERB_SERVE,
     VERB_HISTORY,
     VERBS,
@@ -81,9 +82,14 @@ typedef struct request {
     pl_split split;
     int64_t folds, bin; /* 0: not given; bin in MiB */
     uint64_t seed;
-    double hold_out;          /* -1: not given */
-    const char *target, *set; /* NULL: not given */
-    int argc;                 /* as main got them */
+    double hold_out;                  /* -1: not given */
+    const char *target, *set;         /* NULL: not given */
+    int64_t interval_ms, duration_ms; /* of watch; 0: not given */
+    int64_t predicted;                /* bytes; 0: not given */
+    const char *prometheus, *post, *name, *predict;
+    bool predict_script;
+    char **command; /* behind --, of watch alone; ends with NULL. NULL: none */
+    int argc;       /* as main got them */
     char **argv;
     pl_catalogue *own_cards; /* of --gpus, or NULL */
     pl_gpu *card;            /* of --gpu; job.gpu is its name */
@@ -101,6 +107,7 @@ typedef enum option_type {
     OPTION_RATE,      /* double: a number, or "inf" */
     OPTION_PASSES,    /* int: a whole number from 1 on */
     OPTION_BYTES,     /* size_t: "256MiB", "2GiB", "65536", less the program's own */
+    OPTION_SIZE,      /* int64_t, bytes: the same, all of it */
     OPTION_TIME,      /* int64_t, milliseconds: "2s", "500ms" */
     OPTION_THREADS,   /* int64_t: from 1 to MOST_THREADS */
     OPTION_TEXT,      /* const char * */
@@ -160,6 +167,8 @@ const char *load_name(size_t index);   /* ways to load a model, but auto */
 const char *option_standard(const option_row *row);
 /* "FILE", "A B", "JOBS...", "[NAME]"; "" where the verb takes none. */
 const char *verb_operand(verb v);
+/* " [-- COMMAND...]": what stands behind the options; "" */
+const char *verb_behind(verb v);
 
 /* Fills *out. 0, or an exit code after complaining. */
 int options_parse(request *out, int argc, char **argv);

@@ -18,6 +18,7 @@ int verb_evaluate(const request *r);
 int verb_train(const request *r);
 int verb_estimators(const request *r);
 int verb_gpus(const request *r);
+int verb_watch(const request *r);
 int verb_serve(const request *r); /* argc and argv alone are set: its options are the daemon's */
 
 /* explain --time, of a report with times; and its picture or numbers. */

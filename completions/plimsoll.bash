@@ -3,7 +3,7 @@ _plimsoll() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate place simulate convert evaluate train estimators gpus serve history --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "estimate explain check fit collocate place simulate convert evaluate train estimators gpus watch serve history --help --version" -- "$word")
         return
     fi
     case ${COMP_WORDS[1]}:$before in
@@ -181,6 +181,24 @@ _plimsoll() {
         return ;;
     *:--max-time)
         return ;;
+    *:--interval|*:-i)
+        return ;;
+    *:--duration|*:-d)
+        return ;;
+    watch:--out|watch:-o)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    *:--prometheus)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return ;;
+    *:--post)
+        return ;;
+    *:--job)
+        return ;;
+    *:--predicted)
+        return ;;
+    *:--predict)
+        return ;;
     esac
     case ${COMP_WORDS[1]} in
     estimate) options="--batch --seq --task --attention --precision --optimizer --loss --train --checkpoint --accumulate --channels-last --cudnn-benchmark --alloc-conf --parallel --load --gpu --gpus --risk --host-speed --copy-gbps --estimator --model --timeline --heatmap --max-memory --max-time --json --help --version" ;;
@@ -195,6 +213,7 @@ _plimsoll() {
     train) options="--gpu --jobs --graphs --described --out --split --hold-out --target --seed --bin --set --curve --max-memory --max-time --json --help --version" ;;
     estimators) options="--json --help --version" ;;
     gpus) options="--gpus --json --help --version" ;;
+    watch) options="--interval --duration --out --prometheus --post --job --predicted --predict --predict-script --json --help --version" ;;
     serve) options="--json --help --version" ;;
     history) options="--json --help --version" ;;
     *) return ;;

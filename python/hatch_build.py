@@ -19,7 +19,7 @@ from pathlib import Path
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # What the C side is built of, from the repository's root.
-SOURCES = ("meson.build", "meson_options.txt", "LICENSE", "plimsoll.map", "lab.map", "include", "src", "lab", "cli", "models", "completions",
+SOURCES = ("meson.build", "meson_options.txt", "LICENSE", "plimsoll.map", "lab.map", "live.map", "include", "src", "lab", "cli", "models", "completions",
            "docs/man", "tools/gpus.awk", "tools/embed.sh", "tools/wheel.sh", "tools/calibrate/features.c", "tools/workspace/requests.c")
 LIBRARIES = re.compile(r"lib(plimsoll|plimsoll-lab)\.(so\.\d+|\d+\.dylib)")  # by the name they are loaded under
 

@@ -14,7 +14,7 @@ layout() { # HEADER...
     cc -std=c11 -Wall -Werror -I"$ROOT/include" abi.c -o abi
     ./abi
 }
-public_layout() { layout "$ROOT"/include/plimsoll/plimsoll.h "$ROOT"/include/plimsoll/service.h "$ROOT"/include/plimsoll/lab.h; }
+public_layout() { layout "$ROOT"/include/plimsoll/plimsoll.h "$ROOT"/include/plimsoll/service.h "$ROOT"/include/plimsoll/lab.h "$ROOT"/include/plimsoll/live.h; }
 
 interface_is_the_kept_one() {
     [ "$(uname -m)" = x86_64 ] || skip 'interface_is_the_kept_one: kept for x86-64'
@@ -29,7 +29,7 @@ interface_is_the_kept_one() {
 # A struct that the caller makes begins with its size; the others here are handed out by pointer and read where they
 # lie, but for pl_figure, three numbers for good. Enums size no array.
 structs_can_grow() {
-    handed_out='pl_alive pl_day_outcome pl_day_point pl_estimator_info pl_evaluation pl_figure pl_gpu pl_model_info pl_moment pl_place_option pl_remedies pl_remedy pl_report pl_seen pl_symbol
+    handed_out='pl_alive pl_day_outcome pl_day_point pl_estimator_info pl_evaluation pl_figure pl_gpu pl_live_card pl_live_process pl_model_info pl_moment pl_place_option pl_remedies pl_remedy pl_report pl_seen pl_symbol
         pl_time pl_train_point pl_trial pl_weights_info'
     public_layout >now
     sed -n 's/^\(pl_[a-z_]*\)\.size at 0, .*/\1/p' now | sort >sized

@@ -23,7 +23,7 @@ everything_is_installed() {
         slurm="job_submit_plimsoll.so cli_filter_plimsoll.so plimsoll_spank.so"
     fi
     # shellcheck disable=SC2086 # names
-    for name in libplimsoll.so libplimsoll.a plimsoll.pc $lab $slurm; do
+    for name in libplimsoll.so libplimsoll.a plimsoll.pc libplimsoll-live.so libplimsoll-live.a plimsoll-live.pc live.h $lab $slurm; do
         [ -n "$(find "$prefix" -name "$name")" ] || { echo "no $name"; false; }
     done
 }
@@ -142,9 +142,47 @@ END
     is "$(cat static-out)" "$(cat shared-out)"
 }
 
+# The cards of this machine, by the fake driver of the tests: the header, the library and its pkg-config file.
+a_program_builds_against_the_live_cards() {
+    case $BUILD in *asan*) skip "a_program_builds_against_the_live_cards: on the ordinary build alone" ;; esac
+    install_tree
+    cat >live.c <<'END'
+#include <plimsoll/live.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    pl_live *live = NULL;
+    pl_error err = PL_SIZED(pl_error);
+    pl_live_settings settings;
+    pl_live_settings_default(&settings);
+    if (argc > 1) settings.library = argv[1];
+    if (pl_live_open(&live, &settings, &err) != PL_OK) {
+        printf("%s: %s\n", err.where, err.message);
+        return (int)err.code;
+    }
+    printf("%s\n", pl_live_card_at(live, 0)->name);
+    pl_live_close(&live);
+    return 0;
+}
+END
+    libdir=$(dirname "$(find "$prefix" -name libplimsoll-live.so)")
+    PKG_CONFIG_PATH=$libdir/pkgconfig
+    export PKG_CONFIG_PATH
+    flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs plimsoll-live)
+    # shellcheck disable=SC2086
+    cc -std=c11 -Wall -Wextra -Wpedantic -Werror live.c $flags -o shared-live
+    cc -std=c11 live.c -I"$prefix/include" "$libdir/libplimsoll-live.a" "$libdir/libplimsoll.a" -lz -lm -o static-live
+    echo 'card 0 NVIDIA_H200 143771 1000' >nvml
+    for program in shared-live static-live; do
+        is "$(FAKE_NVML=nvml LD_LIBRARY_PATH=$libdir "./$program" "$BUILD/tests/libfake-nvml-0.so")" 'NVIDIA H200'
+        gives 4 env LD_LIBRARY_PATH="$libdir" "./$program" /no/such/library
+        says out '^/no/such/library: no NVIDIA driver here: '
+    done
+}
+
 try everything_is_installed
 try a_program_builds_against_it
 try the_example_of_the_page_runs
 try headers_are_cplusplus_too
 try a_program_builds_against_the_laboratory
+try a_program_builds_against_the_live_cards
 done_testing
