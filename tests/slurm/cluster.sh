@@ -12,6 +12,7 @@ root=${1:?root}
 shift
 state=$(mktemp -d "${root%/}/tmp/plimsoll-slurm.XXXXXX")
 child=
+exec 3<&0 # what runs behind & would have /dev/null
 trap '[ -z "$child" ] || kill -KILL "$child" 2>/dev/null || true; wait 2>/dev/null || true; [ -n "${KEEP:-}" ] || rm -rf "$state"' EXIT
 trap 'exit 143' INT TERM
 chmod 755 "$state"
@@ -21,9 +22,9 @@ for file in ${FILES:-}; do cp -R "$file" "$state/files/"; done
 cp "$(dirname "$0")/inside.sh" "$state/inside.sh"
 inside=/tmp/$(basename "$state")
 # shellcheck disable=SC2016 # for the inner shell
-timeout -k 1 "${TIME:-120}" unshare --mount --pid --net --uts --ipc --fork --kill-child sh -c '
+timeout --foreground -k 1 "${TIME:-120}" unshare --mount --pid --net --uts --ipc --fork --kill-child sh -c '
     [ "$0" = / ] || mount --rbind /sys "$0/sys"
-    exec chroot "$0" sh "$@"' "$root" "$inside/inside.sh" "$inside" "$@" <&0 &
+    exec chroot "$0" sh "$@"' "$root" "$inside/inside.sh" "$inside" "$@" <&3 3<&- &
 child=$!
 status=0
 wait "$child" || status=$?

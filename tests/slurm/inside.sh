@@ -3,6 +3,7 @@
 set -eu
 S=$1
 shift
+exec 3<&0 </dev/null # COMMAND's alone
 mount -t proc proc /proc
 hostname ctl
 ip link set lo up
@@ -134,6 +135,6 @@ for n in n1 n2; do slurmd -N $n || failed "slurmd $n" "slurmd.$n.log"; done
 idle() { [ "$(timeout 5 sinfo -h -N -o %T 2>/dev/null | grep -c idle)" = 2 ]; }
 wait_for 'two idle nodes' 30 idle
 status=0
-"$@" || status=$?
+"$@" <&3 3<&- || status=$?
 if [ -n "${LOGS:-}" ]; then tail -n 40 "$S"/log/slurm*.log >&2; fi
 exit "$status"
