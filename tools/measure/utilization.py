@@ -555,7 +555,7 @@ def pairs(a, device):
     pool = sorted((j for j in utilization_jobs.load() if "pool" in j), key=lambda j: j["pool"])
     budget, window, warm = Budget(a.budget), PAIR_WINDOW_S, PAIR_WARM_S
     if device == "cpu":
-        pool, window = [j for j in pool if j["source"] == "synthetic"][:a.cpu_dry_run], 1.0
+        pool, window = sorted((j for j in pool if j["source"] == "synthetic"), key=lambda j: j["gb"])[:a.cpu_dry_run], 1.0
     twins = [dict(pool[i], id=pool[i]["id"] + "#2") for i in range(0, len(pool), 8)] if a.what == "pairs" else []
     imports()
     mode = "slices"
@@ -633,7 +633,7 @@ def run_pairs(a, device, mode, children, n, budget, warm, window):
             card.begin()
         time.sleep(max(0, t0 + window - time.monotonic()))
         counters = card.end() if card else {}
-        answers = [children[i].hear(30) for i in group]
+        answers = [children[i].hear(30 if card else 300) for i in group]
         bad = [i for i, r in zip(group, answers) if not r or not r.get("step_ms")]
         for i, r in zip(group, answers):
             if i in bad:
