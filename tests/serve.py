@@ -413,8 +413,9 @@ def learns_from_what_happened():
     told = command("history", "--data", "fleet", "--json")["cards"][0]
     assert told["jobs"] == 26 and told["corrected_median"] < 0.02 < told["error_median"] and told["left_out"] == 0, told
     assert abs(told["offset_bytes"] - 860 * mib) < 60 * mib and len(told["worst"]) == 10, told
+    assert abs(told["step_error_median"] - 0.5) < 0.01 and 1.45 < told["step_factor"] < 1.5, told
     done = subprocess.run([PLIMSOLL, "history", "--data", "fleet"], capture_output=True, text=True)
-    assert done.returncode == 0 and "a100-40gb: 26 jobs ended" in done.stdout, done.stdout
+    assert done.returncode == 0 and "a100-40gb: 26 jobs ended" in done.stdout and "times as long, of 26 jobs" in done.stdout, done.stdout
     for options, code in (([], 2), (["--data", "nowhere"], 3), (["--what"], 2)):
         assert subprocess.run([PLIMSOLL, "history", *options], capture_output=True).returncode == code
 
