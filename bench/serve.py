@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.abspath(sys.argv[1])
@@ -128,14 +127,12 @@ def main():
         each = """n = 0
 request = function() n = n + 7
   return wrk.format("POST", "/v1/estimate", nil, '{"model":"%s","gpu":"a100-40gb","batch":' .. (1 + n %% 64) .. '}') end""" % d.digest
-        shares = []
         for _ in range(3):  # side by side, since the machine changes meanwhile
             text, used = timed([program, GPT2, str(CORES), str(SECONDS)])
             library, cost = int(text) / SECONDS, 1e6 * used / int(text)
             print("%-34s %8.0f a second, %.0f us of processor each  [load %.1f]" % ("library, %d threads" % CORES, library, cost, os.getloadavg()[0]), flush=True)
             rate, tail, errors, own = d.wrk(each, 32)
             say("daemon, computed each time", rate, tail, errors, own, ", %.0f %% of the library's rate, %.0f %% by processor" % (100 * rate / library, 100 * cost / own))
-            shares.append(cost / own)
         windows("computed, at half that load", [d.wrk(each, 32, rate / 2, 1) for _ in range(12)])
         d.close()
         d = Daemon()

@@ -35,6 +35,7 @@ enum { WAYS = 2 }; /* TCP, Unix socket */
 struct server {
     const config *config;
     struct MHD_Daemon *daemons[WAYS];
+    int quiesced[WAYS]; /* what they listened on, once draining; -1: nothing */
     int port;
     int64_t most_connections; /* as many as descriptors allow */
     char *cert, *key;         /* as long as the daemon */

@@ -571,7 +571,7 @@ size_t history_seen(history *h, const char *gpu, const char *family, const char 
 bool history_compared(history *h, bool (*row)(void *context, const history_pair *pair),
                       void *context) {
     static const char sql[] =
-        "SELECT job, gpu, family, model, predicted_bytes, upper_bytes, peak_bytes, ended_ms FROM jobs"
+        "SELECT job, gpu, family, model, predicted_bytes, upper_bytes, peak_bytes, ended_ms, predicted_step_ms, step_ms FROM jobs"
         " WHERE state = 3 AND peak_bytes > 0 AND predicted_bytes > 0 AND coalesce(exit_code, 0) = 0"
         " ORDER BY number";
     sqlite3_stmt *s = NULL;
@@ -587,7 +587,9 @@ bool history_compared(history *h, bool (*row)(void *context, const history_pair 
                              .predicted_bytes = sqlite3_column_int64(s, 4),
                              .upper_bytes = upper ? sqlite3_column_int64(s, 5) : PL_UNKNOWN,
                              .peak_bytes = sqlite3_column_int64(s, 6),
-                             .ended_ms = sqlite3_column_int64(s, 7)};
+                             .ended_ms = sqlite3_column_int64(s, 7),
+                             .predicted_step_ms = sqlite3_column_double(s, 8),
+                             .step_ms = sqlite3_column_double(s, 9)};
         more = row(context, &pair);
     }
     sqlite3_finalize(s);

@@ -69,6 +69,7 @@ size_t history_seen(history *h, const char *gpu, const char *family, const char 
 typedef struct history_pair {
     const char *job, *gpu, *family, *model; /* "": not said */
     int64_t predicted_bytes, upper_bytes, peak_bytes, ended_ms;
+    double predicted_step_ms, step_ms; /* 0: not said */
 } history_pair;
 
 /* Each job that ended well with both figures, the oldest first; row: false ends it. False: not all were read. */

@@ -17,6 +17,7 @@ typedef struct job {
     char name[128], model[80], family[32];
     int64_t predicted, upper, peak;
     double error, corrected; /* shares: (real - predicted) / predicted; NAN: too few before it */
+    double predicted_step, step; /* ms; 0: not said */
 } job;
 
 typedef struct card {
@@ -76,6 +77,8 @@ static bool add(void *context, const history_pair *pair) {
     j->predicted = pair->predicted_bytes;
     j->upper = pair->upper_bytes;
     j->peak = pair->peak_bytes;
+    j->predicted_step = pair->predicted_step_ms;
+    j->step = pair->step_ms;
     j->error = (double)(j->peak - j->predicted) / (double)j->predicted;
     j->corrected = corrected_error(c, j);
     c->count++;
@@ -93,6 +96,8 @@ typedef struct figures {
     size_t count, above;
     double median, p90, corrected_median, corrected_p90,
         drift; /* drift: the last DRIFT jobs' middle */
+    size_t timed;
+    double step_median; /* of step times, of the jobs that said them */
 } figures;
 
 static double at_share(double *list, size_t count, double share) {
@@ -120,6 +125,12 @@ static figures figures_of(const card *c) {
     f.corrected_median = at_share(better, n, 0.5);
     f.corrected_p90 = at_share(better, n, 0.9);
     f.drift = at_share(recent, last, 0.5);
+    for (size_t i = 0; i < all; i++) {
+        const job *j = &c->jobs[i];
+        if (j->step > 0 && j->predicted_step > 0)
+            errors[f.timed++] = fabs(j->step - j->predicted_step) / j->predicted_step;
+    }
+    f.step_median = at_share(errors, f.timed, 0.5);
     free(errors);
     free(better);
     return f;
@@ -129,8 +140,10 @@ static pl_correction correction_now(const card *c) {
     pl_seen seen[WINDOW];
     size_t n = 0;
     for (size_t i = c->count; i-- > 0 && n < WINDOW;)
-        seen[n++] =
-            (pl_seen){.predicted_bytes = c->jobs[i].predicted, .peak_bytes = c->jobs[i].peak};
+        seen[n++] = (pl_seen){.predicted_bytes = c->jobs[i].predicted,
+                              .peak_bytes = c->jobs[i].peak,
+                              .predicted_step_ms = c->jobs[i].predicted_step,
+                              .step_ms = c->jobs[i].step};
     pl_correction correction = PL_SIZED(pl_correction);
     pl_correction_of(&correction, seen, n);
     return correction;
@@ -185,6 +198,12 @@ static void print_card(const card *c) {
         printf("  learnt              %s%.16s MiB on this card, of %lld jobs%s\n",
                now.offset_bytes > 0 ? "+" : "", PL_REAL(".0f", (double)now.offset_bytes / 1048576),
                (long long)now.jobs, now.left_out ? ", some left out as no peaks of theirs" : "");
+    if (f.timed)
+        printf("  error of step times median %s, of %zu\n", percent(f.step_median, false).text,
+               f.timed);
+    if (now.step_jobs)
+        printf("  learnt              %.16s times as long, of %lld jobs\n",
+               PL_REAL(".2f", now.step_factor), (long long)now.step_jobs);
     const job *j;
     for (size_t i = 0; i < WORST && (j = worst(c, i)); i++) {
         printf(i ? "                      " : "  furthest off        ");
@@ -210,6 +229,8 @@ static void put_card(pl_json_writer *w, const card *c) {
     pl_json_put_real(w, "drift", f.drift);
     pl_json_put_int(w, "offset_bytes", now.offset_bytes);
     pl_json_put_int(w, "left_out", now.left_out);
+    pl_json_put_real(w, "step_error_median", f.step_median);
+    pl_json_put_real(w, "step_factor", now.step_factor);
     pl_json_put_open(w, "worst", '[');
     for (size_t i = 0; i < WORST && (j = worst(c, i)); i++) {
         pl_json_put_open(w, NULL, '{');

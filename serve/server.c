@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -218,6 +219,7 @@ static server *new_server(const config *c, pl_error *err) {
         return NULL;
     }
     s->config = c;
+    for (int way = 0; way < WAYS; way++) s->quiesced[way] = -1;
     pthread_mutex_init(&s->lock, NULL);
     pthread_rwlock_init(&s->reloading, NULL);
     return s;
@@ -273,8 +275,9 @@ void server_drain(server *s) {
     atomic_store(&s->draining, true);
     for (int way = 0; way < WAYS; way++) {
         if (!s->daemons[way]) continue;
-        int fd = MHD_quiesce_daemon(s->daemons[way]);
-        if (fd >= 0) close(fd);
+        /* refused from now on; closed when no thread can be about to accept on it any more */
+        s->quiesced[way] = MHD_quiesce_daemon(s->daemons[way]);
+        if (s->quiesced[way] >= 0) shutdown(s->quiesced[way], SHUT_RDWR);
     }
     if (is_idle(s, s->config->drain_s * 1000)) return;
     atomic_store(&s->ending, true); /* the rest gets 503 */
@@ -291,6 +294,8 @@ void server_close(server **given) {
     history_close(&s->history);                  /* all that was written likewise */
     for (int way = 0; way < WAYS; way++)
         if (s->daemons[way]) MHD_stop_daemon(s->daemons[way]);
+    for (int way = 0; way < WAYS; way++)
+        if (s->quiesced[way] >= 0) close(s->quiesced[way]);
     for (int i = 0; i < LANES; i++) pool_close(&s->lanes[i]);
     patience_close(&s->patience);
     if (*s->config->socket && s->daemons[1]) unlink(s->config->socket);

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -288,6 +289,29 @@ def configurations():
         assert subprocess.run([DAEMON, *busy], capture_output=True, timeout=60).returncode == 4
 
 
+def the_unit():
+    """What systemd is to start is a configuration that is right, and the sandbox is as tight as it was."""
+    unit = os.path.join(ROOT, "packaging", "plimsoll-serve.service")
+    with open(unit) as file:
+        told = [line.strip().split("=", 1) for line in file if "=" in line and not line.startswith("#")]
+    start = next(value for name, value in told if name == "ExecStart").split()
+    with open("unit.conf", "w") as file:
+        file.write("listen = 127.0.0.1:0\n")
+    places = {"/usr/bin/plimsoll": PLIMSOLL, "/etc/plimsoll.conf": "unit.conf", "/run/plimsoll/plimsoll.sock": "unit.sock", "/var/lib/plimsoll": "unit"}
+    assert all(place in start for place in places), start
+    done = subprocess.run([places.get(word, word) for word in start] + ["--check"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    settings = dict(told)
+    for name, value in (("ProtectSystem", "strict"), ("NoNewPrivileges", "yes"), ("DynamicUser", "yes"), ("CapabilityBoundingSet", ""), ("UMask", "0077")):
+        assert settings[name] == value, name
+    assert "PrivateUsers" not in settings  # the socket's users would all be nobody
+    if not shutil.which("systemd-analyze"):
+        print("# no systemd-analyze: the sandbox was not rated")
+        return
+    rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=20", unit], capture_output=True, text=True)
+    assert rated.returncode == 0, rated.stdout[-300:] + rated.stderr
+
+
 def unix_socket():
     path = os.path.abspath("s.sock")
     with Daemon("--socket", path) as d:
@@ -369,7 +393,8 @@ def learns_from_what_happened():
             assert i < 5 or report["fleet"]["step_jobs"] == i
             step = report["compute"]["step_ms"]
             steps.append(abs(report.get("fleet", {}).get("step_ms", step) / (step * 1.5) - 1))
-            job = {"job": "j%d" % i, "gpu": "a100-40gb" if i % 2 else "NVIDIA A100-SXM4-40GB", "predicted_step_ms": step, "family": report["utilization"]["family"], "predicted_bytes": report["memory"]["peak_bytes"],
+            card = "a100-40gb" if i % 2 else "NVIDIA A100-SXM4-40GB"  # one of its other names
+            job = {"job": "j%d" % i, "gpu": card, "predicted_step_ms": step, "family": report["utilization"]["family"], "predicted_bytes": report["memory"]["peak_bytes"],
                    "upper_bytes": report["memory"]["upper_bytes"]}
             assert d.ask("/v1/jobs", {**job, "state": "submitted"})[0] == 201
             assert d.ask("/v1/jobs", {"job": job["job"], "state": "ended", "peak_bytes": real, "step_ms": 1.5 * step, "exit_code": 0})[0] == 201
@@ -388,8 +413,9 @@ def learns_from_what_happened():
     told = command("history", "--data", "fleet", "--json")["cards"][0]
     assert told["jobs"] == 26 and told["corrected_median"] < 0.02 < told["error_median"] and told["left_out"] == 0, told
     assert abs(told["offset_bytes"] - 860 * mib) < 60 * mib and len(told["worst"]) == 10, told
+    assert abs(told["step_error_median"] - 0.5) < 0.01 and 1.45 < told["step_factor"] < 1.5, told
     done = subprocess.run([PLIMSOLL, "history", "--data", "fleet"], capture_output=True, text=True)
-    assert done.returncode == 0 and "a100-40gb: 26 jobs ended" in done.stdout, done.stdout
+    assert done.returncode == 0 and "a100-40gb: 26 jobs ended" in done.stdout and "times as long, of 26 jobs" in done.stdout, done.stdout
     for options, code in (([], 2), (["--data", "nowhere"], 3), (["--what"], 2)):
         assert subprocess.run([PLIMSOLL, "history", *options], capture_output=True).returncode == code
 
@@ -529,7 +555,7 @@ def ends_gently():
         assert d.process.wait(timeout=60) == 0
 
 
-CASES = [every_path_with_every_example, the_same_as_the_command, placing_as_the_command, wrong_requests, tokens_and_scopes, configurations,
+CASES = [the_unit, every_path_with_every_example, the_same_as_the_command, placing_as_the_command, wrong_requests, tokens_and_scopes, configurations,
          unix_socket, a_socket_left_behind, the_same_model_at_once,
          what_was_stored_outlasts_it, learns_from_what_happened, killed_under_load, hostile_clients, too_often, many_at_once, ends_gently]
 

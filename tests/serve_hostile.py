@@ -232,12 +232,21 @@ def the_gone():
         half.close()
 
 
+def refused(d):
+    try:
+        socket.create_connection(("127.0.0.1", d.port)).close()
+        return False
+    except ConnectionRefusedError:
+        return True
+
+
 def ends_in_time():
     """What is not done when the time to drain is over is given up."""
     with Daemon("--workers", "1", "--timeout-ms", "60000", "--drain-s", "1") as d:
         waiting = [Asker(d, i) for i in range(100)]
         until(lambda: gauge(d, "waiting") >= 90)
         d.process.send_signal(signal.SIGTERM)
+        until(lambda: refused(d))  # nobody is let in any more
         assert d.process.wait(timeout=30) == 0
         answers = [asker.socket.recv(12) for asker in waiting]
         assert answers.count(b"HTTP/1.1 503") > 50 and not answers.count(b""), answers
@@ -293,7 +302,10 @@ def reloading_under_load():
 
 def small_requests_that_ask_much():
     """A few bytes that stand for a lot: past a request's memory or time they are refused, and the daemon stays small."""
-    with Daemon("--timeout-ms", "2000", "--memory-bytes", "256MiB", "--events", "100000") as d:
+    with Daemon("--events", "20000") as d:
+        events = d.ask("/v1/estimate", {"model": {**GPT2, "n_layer": 200}, "batch": 2, "seq": 32})
+        assert events[0] == 422 and "events" in events[1]["detail"], events
+    with Daemon("--timeout-ms", "2000", "--memory-bytes", "256MiB") as d:
         placed = {"cluster": {"cards": [{"gpu": "h200", "count": 1000000}]}, "jobs": [{"model": GPT2, "batch": 2}]}
         assert d.ask("/v1/place", placed)[0] == 422
         placed["cluster"]["cards"] = [{"gpu": "h200", "count": 3000}]
@@ -301,8 +313,6 @@ def small_requests_that_ask_much():
         assert d.ask("/v1/place", placed)[0] in (200, 422)
         busy = [{"gpu": "h200", "jobs": [{"name": "x", "seen_bytes": 1000}]} for _ in range(20000)]
         assert d.ask("/v1/place", {"cluster": {"cards": busy}, "jobs": [{"model": GPT2, "batch": 2, "seq": 32}]})[0] == 422
-        events = d.ask("/v1/estimate", {"model": {**GPT2, "n_layer": 800}, "batch": 2, "seq": 32})
-        assert events[0] == 422 and "events" in events[1]["detail"], events
         assert d.ask("/v1/estimate", b'{"model":{"model_type":"gpt2","architectures":[' + b'"x",' * 3000000 + b'"y"]}}')[0] == 422
         with open("/proc/%d/status" % d.process.pid) as file:
             most = int(next(line for line in file if line.startswith("VmHWM:")).split()[1]) >> 10
