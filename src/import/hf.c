@@ -36,6 +36,8 @@ static const pl_hf_family *const families[] = {
     pl_hf_mamba,
     pl_hf_mamba2,
     pl_hf_state_spaces,
+    pl_hf_lfm2,
+    pl_hf_minimax,
     pl_hf_clip,
     pl_hf_modernbert,
     pl_hf_deberta_v1,

@@ -47,6 +47,7 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
     d->inner = pl_hf_list(m, "intermediate_size") > 0 ? pl_hf_list_int(m, "intermediate_size", 0, 1)
                : own                                  ? pl_hf_int(m, "intermediate_size", 1)
                                                       : pl_hf_need(m, "intermediate_size");
+    if (plan->inner_of) d->inner = plan->inner_of(m, d->inner);
     if (d->kv_heads < 1 || d->heads % d->kv_heads != 0)
         pl_hf_refuse(m, "num_key_value_heads", "%lld does not divide num_attention_heads, %lld",
                      (long long)d->kv_heads, (long long)d->heads);

@@ -129,6 +129,7 @@ typedef struct pl_decoder {
     bool key_times;        /* keys are times a number before they are turned: Falcon H1 */
     bool listed;           /* as many layers as layers_block_type or hybrid_override_pattern say */
     const char *last_norm; /* NULL: "norm" */
+    int64_t (*inner_of)(pl_hf *m, int64_t inner); /* another size of the feed-forward layer */
     bool query_gate; /* q_proj gives a gate beside each query, whose sigmoid the heads are times */
     /* In place of the attention between heads; gives [B,S,heads,D]. */
     int32_t (*attend)(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v, bool sliding);
