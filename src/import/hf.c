@@ -38,6 +38,8 @@ static const pl_hf_family *const families[] = {
     pl_hf_state_spaces,
     pl_hf_lfm2,
     pl_hf_minimax,
+    pl_hf_rwkv,
+    pl_hf_modernbert_decoder,
     pl_hf_clip,
     pl_hf_modernbert,
     pl_hf_deberta_v1,

@@ -250,7 +250,9 @@ int32_t pl_decoder_norm(pl_decoding *d, const char *name, int32_t x) {
 
 int32_t pl_decoder_norm_as(pl_decoding *d, pl_norm_kind kind, const char *name, int32_t x) {
     pl_builder *b = d->m->b;
-    if (kind == PL_NORM_LAYER) return pl_hf_layer_norm(d->m, name, x, d->eps, true);
+    const char *bias = d->plan->norm_bias;
+    if (kind == PL_NORM_LAYER)
+        return pl_hf_layer_norm(d->m, name, x, d->eps, !bias || pl_hf_bool(d->m, bias, false));
     pl_module_enter(b, name, d->norm_type);
     int32_t y, weight = PL_NONE;
     if (kind != PL_NORM_BARE && kind != PL_NORM_RMS_BARE && kind != PL_NORM_POW_BARE)
@@ -553,7 +555,14 @@ int32_t pl_decoder_feed_forward(pl_decoding *d, int64_t layer, int32_t x) {
 /* ---- layers ---- */
 
 static int32_t scaled(pl_decoding *d, int32_t x) {
-    return d->plan->multipliers ? pl_aten_scalar(d->m->b, MUL, x, d->multiplier) : x;
+    bool times = d->plan->multipliers || d->plan->residual_times;
+    return times ? pl_aten_scalar(d->m->b, MUL, x, d->multiplier) : x;
+}
+
+/* What goes past a block. */
+static int32_t past(pl_decoding *d, const char *weight, int32_t x) {
+    if (!d->plan->residual_weights) return x;
+    return pl_aten_mul(d->m->b, pl_build_parameter(d->m->b, weight, PL_SIZES(d->width)), x);
 }
 
 /* Of the norms before and after attention, before and after the feed-forward layer; NULL: none. */
@@ -610,7 +619,7 @@ int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x) {
     if (names[1]) y = pl_decoder_norm(d, names[1], y);
     pl_line(b, "1: hidden_states = residual + hidden_states");
     if (d->plan->dropouts) y = pl_hf_dropout(m, "resid_attn_dropout", y, d->residual_dropout);
-    x = pl_aten_add(b, x, scaled(d, y));
+    x = pl_aten_add(b, past(d, "input_residual", x), scaled(d, y));
     pl_line(b, "");
     normed = names[2] ? pl_decoder_norm(d, names[2], x) : x;
     pl_line(b, "");
@@ -619,7 +628,7 @@ int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x) {
     pl_line(b, "2: hidden_states = residual + hidden_states");
     if (d->plan->dropouts) y = pl_hf_dropout(m, "resid_mlp_dropout", y, d->residual_dropout);
     if (d->plan->one_dropout) y = pl_hf_dropout(m, "dropout", y, d->residual_dropout);
-    x = pl_aten_add(b, x, scaled(d, y));
+    x = pl_aten_add(b, past(d, "post_attention_residual", x), scaled(d, y));
     pl_module_leave(b);
     return x;
 }

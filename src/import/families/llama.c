@@ -87,6 +87,8 @@ int32_t pl_decoder_model(pl_decoding *d, const char *name, int32_t embeds) {
 int32_t pl_decoder_head(pl_decoding *d, int32_t x, bool tied, int32_t weight) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
+    pl_line(b, "1: hidden_states = hidden_states / self.config.logits_scaling");
+    if (d->plan->states_over) x = pl_aten_scalar(b, "aten.div.Tensor", x, 1);
     pl_line(b, "1: logits = self.lm_head(hidden_states)");
     int64_t vocab = pl_hf_need(m, "vocab_size");
     int32_t logits = tied ? pl_hf_tied_linear(m, "lm_head", x, weight, vocab, d->head_bias)

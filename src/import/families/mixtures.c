@@ -103,6 +103,18 @@ static const pl_mixture granite_shared = {.type = "MoE",
                                           .beside_name = "shared_mlp",
                                           .beside_inner = "shared_intermediate_size"};
 
+static const pl_mixture aria = {.type = "MoELayer",
+                                .children = "router experts shared_experts",
+                                .experts = "moe_num_experts",
+                                .chosen = "moe_topk",
+                                .router = {.type = "TopKRouter",
+                                           .name = "router",
+                                           .scores = PL_SCORES_LATE},
+                                .beside = PL_BESIDE_AFTER,
+                                .beside_name = "shared_experts",
+                                .beside_inner = "intermediate_size",
+                                .beside_count = "moe_num_shared_experts"};
+
 static const pl_mixture ernie = {SPARSE_BLOCK " shared_experts",
                                  OWN_SIZE,
                                  .experts = "moe_num_experts|num_experts",
@@ -210,7 +222,7 @@ static const pl_mixture gpt_oss = {.type = "MLP",
 
 static const pl_mixture llama4 = {.type = "Moe"};
 
-static const pl_latent interleaved = {.interleaved = true}, complex_pairs = {0},
+static const pl_latent interleaved = {.interleaved = true}, complex_pairs = {0}, halves = {0},
                        indexed = {.interleaved = true, .indexer = PL_INDEXER_HALVES},
                        indexed_pairs = {.interleaved = true, .indexer = PL_INDEXER_PAIRS};
 
@@ -337,6 +349,8 @@ const pl_hf_family pl_hf_mixtures[] = {
           .window = PL_WINDOW_FIRST, .pattern = 4, .multipliers = true, .eager_only = true,
           .rotary_layers = PL_ROTARY_THETA, .attend = pl_decoder_attend_sinks,
           .mixture = &granite_shared)},
+    {ROW("aria_text", CAUSAL), PLAN(.package = "aria", .prefix = "AriaText", RMS, BIASES,
+                                    .mlp_bias = "mlp_bias", .mixture = &aria)},
     {ROW("ernie4_5_moe", CAUSAL),
      PLAN(.package = "ernie4_5_moe", .prefix = "Ernie4_5_Moe", RMS, ALL_BY("use_bias"),
           .head_bias = "use_bias", .rotary = PL_ROTARY_TWICE, .float_rotary = true,
@@ -371,6 +385,10 @@ const pl_hf_family pl_hf_mixtures[] = {
     {PL_DECODER_ROW("llama4_text", CAUSAL),
      PLAN(.package = "llama4", .prefix = "Llama4Text", RMS, BIASES, .window = PL_WINDOW_CHUNKS,
           .rotary = PL_ROTARY_COMPLEX, .layer = pl_llama4_layer, .mixture = &llama4)},
+    {PL_DECODER_ROW("minicpm3", NO_TAGS),
+     PL_DECODER_PLAN(.package = "minicpm3", .prefix = "MiniCPM3", RMS, BIASES, .latent = &halves,
+                     .mlp_bias = "mlp_bias", .tied = true, .scaled_embedding = true,
+                     .residual_times = true, .states_over = true)},
     {PL_DECODER_ROW("youtu", CAUSAL),
      PL_DECODER_PLAN(.package = "youtu", .prefix = "Youtu", RMS, LATENT)},
     {0},
