@@ -359,6 +359,7 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
                        "%.40s has a text model and others: the text model%s%.40s alone is built",
                        type ? type : "the file", inner ? " " : "", inner ? inner : "");
         recipe->guessed = true;
+        recipe->unseen = pl_unseen_parameters(config);
         if (find_family(inner))
             d->family = find_family(inner);
         else if (d->family && inner)

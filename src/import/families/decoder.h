@@ -125,7 +125,7 @@ typedef struct pl_decoder {
      * full_attention_interval leaves without; module mix_name (scan.h). */
     int32_t (*mix)(pl_decoding *d, int64_t layer, int32_t x);
     bool (*mixes)(pl_decoding *d, int64_t layer); /* which layers those are; NULL: as said there */
-    const char *norm_bias; /* key of PL_NORM_LAYER's; NULL: it has one */
+    const char *norm_bias;                        /* key of PL_NORM_LAYER's; NULL: it has one */
     bool residual_times;   /* what blocks give is times a number: MiniCPM 3 */
     bool states_over;      /* the head takes states over a number: MiniCPM 3 */
     bool residual_weights; /* and what goes past a block times a weight: Doge */

@@ -85,8 +85,8 @@ static int32_t attend(rwkv *r, int32_t decay, int32_t first, int32_t key, int32_
         pl_line(b, "");
         int32_t v = pl_aten_slice(b, value, 1, i, to);
         pl_line(b, pl_build_text(b, "%lld: max_for_output = torch.maximum(", at));
-        int32_t top = pl_aten_binary(b, "aten.maximum.default", most,
-                                     pl_aten_binary(b, ADD, k, first));
+        int32_t top =
+            pl_aten_binary(b, "aten.maximum.default", most, pl_aten_binary(b, ADD, k, first));
         pl_line(b, pl_build_text(b, "%lld: e1 = torch.exp(max_state - max_for_output)", at));
         int32_t e1 = exp_of_difference(b, most, top);
         pl_line(b, pl_build_text(b, "%lld: e2 = torch.exp(current_key + time_first - max)", at));
@@ -244,7 +244,8 @@ const pl_hf_family pl_hf_rwkv[] = {
      .version = "5.22",
      .positions = "context_length|max_position_embeddings",
      .no_attention = 1u << PL_ATTN_SDPA | 1u << PL_ATTN_EAGER | 1u << PL_ATTN_FLASH2,
-     .warning = "the sequential path of transformers is simulated, as it runs where its CUDA kernel "
-                "is not compiled (without ninja); with it a job needs less"},
+     .warning =
+         "the sequential path of transformers is simulated, as it runs where its CUDA kernel "
+         "is not compiled (without ninja); with it a job needs less"},
     {0},
 };
