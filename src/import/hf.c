@@ -39,6 +39,8 @@ static const pl_hf_family *const families[] = {
     pl_hf_lfm2,
     pl_hf_minimax,
     pl_hf_rwkv,
+    pl_hf_zamba2,
+    pl_hf_recurrent_gemma,
     pl_hf_modernbert_decoder,
     pl_hf_clip,
     pl_hf_modernbert,

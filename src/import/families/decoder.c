@@ -45,7 +45,7 @@ void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
     if (!plan->no_head_dim) d->head_dim = pl_hf_int(m, "head_dim", d->head_dim);
     bool own = plan->mixture && plan->mixture->inner; /* the experts' size has a key of its own */
     d->inner = pl_hf_list(m, "intermediate_size") > 0 ? pl_hf_list_int(m, "intermediate_size", 0, 1)
-               : own                                  ? pl_hf_int(m, "intermediate_size", 1)
+               : own || plan->inner_of                ? pl_hf_int(m, "intermediate_size", 1)
                                                       : pl_hf_need(m, "intermediate_size");
     if (plan->inner_of) d->inner = plan->inner_of(m, d->inner);
     if (d->kv_heads < 1 || d->heads % d->kv_heads != 0)

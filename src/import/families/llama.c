@@ -93,7 +93,7 @@ int32_t pl_decoder_head(pl_decoding *d, int32_t x, bool tied, int32_t weight) {
     int64_t vocab = pl_hf_need(m, "vocab_size");
     int32_t logits = tied ? pl_hf_tied_linear(m, "lm_head", x, weight, vocab, d->head_bias)
                           : pl_hf_linear(m, "lm_head", x, vocab, d->head_bias);
-    double cap = d->plan->caps ? pl_hf_float(m, "final_logit_softcapping", 0) : 0;
+    double cap = d->plan->caps ? pl_hf_float(m, "final_logit_softcapping|logits_soft_cap", 0) : 0;
     if (cap > 0) {
         pl_line(b, "2: logits = logits / self.config.final_logit_softcapping");
         logits = pl_aten_scalar(b, "aten.div.Tensor", logits, cap);
