@@ -52,6 +52,7 @@ static const pl_hf_family *const families[] = {
     pl_hf_segformer,
     pl_hf_wav2vec2,
     pl_hf_xlnet,
+    pl_hf_xlm,
     pl_hf_convnets,
     pl_hf_detr,
     // clang-format on

@@ -1,11 +1,12 @@
 /* bert_more: further kin of BERT as language models (AutoModelForCausalLM): Megatron BERT, BERT generation,
- * RemBERT, RoFormer, RoCBERT, RoBERTa with norms before its blocks, XLM-RoBERTa XL.
+ * RemBERT, RoFormer, RoCBERT, RoBERTa with norms before its blocks, XLM-RoBERTa XL, BigBird.
  *
  * What they differ in is a row: embeddings, where norms stand, whether attention is written out, the
  * head. Order of operators, names and lines are those of transformers 5.22, models/<package>/
  * modeling_<package>.py. Without is_decoder they see all tokens, and train so.
  *
- * Left out: other heads, cross attention, decoders whose attention is written out. */
+ * Left out: other heads, cross attention, decoders whose attention is written out, BigBird's
+ * sparse attention, which longer sequences take. */
 #include <math.h>
 #include <string.h>
 
@@ -39,6 +40,8 @@ typedef struct kin {
     bool before;    /* norms stand before the blocks, and behind the last */
     bool drop_once; /* no dropout behind the feed-forward block: XLM-RoBERTa XL */
     bool glyphs;    /* pronunciations and shapes beside words: RoCBERT */
+    bool norm_last; /* dropout before the norm, of the embeddings: BigBird */
+    bool sparse;    /* sequences beyond some blocks are attended to sparsely: BigBird */
 } kin;
 
 typedef struct model {
@@ -169,10 +172,14 @@ static int32_t embeddings(model *o) {
         pl_line(b, "2: embeddings = embeddings + position_embeddings");
         x = plus(o, x, y);
     }
-    pl_line(b, "3: embeddings = self.LayerNorm(embeddings)");
+    if (k->norm_last) {
+        pl_line(b, "3: embeddings = self.dropout(embeddings)");
+        x = pl_hf_dropout(m, "dropout", x, o->drop);
+    }
+    pl_line(b, "4: embeddings = self.LayerNorm(embeddings)");
     if (!k->no_norm) x = pl_hf_layer_norm(m, "LayerNorm", x, o->eps, true);
-    pl_line(b, "4: embeddings = self.dropout(embeddings)");
-    x = pl_hf_dropout(m, "dropout", x, o->drop);
+    pl_line(b, "5: embeddings = self.dropout(embeddings)");
+    if (!k->norm_last) x = pl_hf_dropout(m, "dropout", x, o->drop);
     pl_module_leave(b);
     return x;
 }
@@ -182,7 +189,7 @@ static int32_t embeddings(model *o) {
 static int32_t heads_of(const model *o, const char *name, const char *line, int32_t x) {
     pl_builder *b = o->b;
     pl_line(b, line);
-    x = pl_hf_linear(o->m, name, x, o->hidden, true);
+    x = pl_hf_linear(o->m, name, x, o->hidden, pl_hf_bool(o->m, "use_bias", true));
     x = pl_aten_view(b, x, PL_SIZES(o->m->batch, o->m->seq, -1, o->hidden / o->heads));
     return pl_aten_transpose(b, x, 1, 2);
 }
@@ -442,6 +449,12 @@ static void read_keys(model *o) {
         pl_hf_refuse(m, "add_cross_attention", "cross attention is not built");
     if (o->causal && (o->k->by_hand || m->attn == PL_ATTN_EAGER))
         pl_hf_refuse(m, "is_decoder", "a decoder with eager attention is not built");
+    int64_t most = (5 + 2 * pl_hf_int(m, "num_random_blocks", 3)) * pl_hf_int(m, "block_size", 64);
+    bool full = strcmp(pl_hf_string(m, "attention_type", "block_sparse"), "original_full") == 0;
+    if (o->k->sparse && !full && m->seq > most)
+        pl_build_fail(o->b, PL_USAGE, "seq",
+                      "sparse attention is not built: sequences of up to %lld are",
+                      (long long)most);
     if (o->k->glyphs && !pl_hf_bool(m, "concat_input", true))
         pl_hf_refuse(m, "concat_input", "only embeddings side by side are built");
 }
@@ -513,7 +526,14 @@ static const kin megatron = {.package = "megatron_bert",
                           .head = HEAD_ROBERTA,
                           .no_norm = true,
                           .before = true,
-                          .drop_once = true};
+                          .drop_once = true},
+                 big_bird = {.package = "big_bird",
+                             .prefix = "BigBird",
+                             .attribute = "bert",
+                             .in_place = true,
+                             .by_hand = true,
+                             .norm_last = true,
+                             .sparse = true};
 
 #define ROW(type, kin, kept)                                                                       \
     {                                                                                              \
@@ -523,8 +543,13 @@ static const kin megatron = {.package = "megatron_bert",
     }
 
 const pl_hf_family pl_hf_bert_more[] = {
-    ROW("megatron-bert", megatron, 0), ROW("bert-generation", generation, 0),
-    ROW("rembert", rembert, 0),        ROW("roformer", roformer, 0),
-    ROW("roc_bert", roc, 0),           ROW("roberta-prelayernorm", before, 2),
-    ROW("xlm-roberta-xl", large, 2),   {0},
+    ROW("megatron-bert", megatron, 0),
+    ROW("bert-generation", generation, 0),
+    ROW("rembert", rembert, 0),
+    ROW("roformer", roformer, 0),
+    ROW("roc_bert", roc, 0),
+    ROW("roberta-prelayernorm", before, 2),
+    ROW("xlm-roberta-xl", large, 2),
+    ROW("big_bird", big_bird, 0),
+    {0},
 };

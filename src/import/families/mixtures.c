@@ -11,6 +11,7 @@
 #include "import/families/experts.h"
 #include "import/families/latent.h"
 #include "import/families/llama4.h"
+#include "import/hf_config.h"
 
 /* ---- routers ---- */
 
@@ -309,8 +310,8 @@ static int32_t attend_softplus(pl_decoding *d, int64_t layer, int32_t q, int32_t
                                bool sliding) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
-    const char *how = pl_hf_string(m, "gating", "per-head");
-    bool per_head = strcmp(how, "per-head") == 0;
+    const char *how = pl_config_text(m->config, "gating"); /* or true */
+    bool per_head = !how || strcmp(how, "per-head") == 0;
     for (int64_t i = 0, count = pl_hf_list(m, "num_attention_heads_per_layer"); i < count; i++)
         if (pl_hf_list_int(m, "num_attention_heads_per_layer", i, d->heads) != d->heads) {
             pl_hf_refuse(m, "num_attention_heads_per_layer", "layers of other heads are not built");
