@@ -63,6 +63,35 @@ static const struct {
      "\"num_attention_heads\":8,\"num_key_value_heads\":2,\"head_dim\":256,"
      "\"intermediate_size\":16384,\"vocab_size\":262400,\"num_kv_shared_layers\":15}",
      6835235568},
+    {"{\"model_type\":\"lfm2\",\"hidden_size\":2048,\"num_hidden_layers\":16,"
+     "\"num_attention_heads\":32,\"num_key_value_heads\":8,\"block_ff_dim\":12288,"
+     "\"vocab_size\":65536,\"full_attn_idxs\":[2,5,8,10,12,14]}",
+     1170340608},
+    {"{\"model_type\":\"falcon_mamba\",\"hidden_size\":4096,\"num_hidden_layers\":64,"
+     "\"intermediate_size\":8192,\"vocab_size\":65024,\"tie_word_embeddings\":false}",
+     7272665088},
+    {"{\"model_type\":\"mamba2\",\"hidden_size\":4096,\"num_hidden_layers\":64,"
+     "\"vocab_size\":32768}",
+     7285403648},
+    {"{\"model_type\":\"jamba\",\"hidden_size\":4096,\"num_hidden_layers\":32,"
+     "\"intermediate_size\":14336,\"vocab_size\":65536}",
+     51570323328},
+    {"{\"model_type\":\"bamba\",\"vocab_size\":128256,\"attn_layer_indices\":[9,18,27],"
+     "\"mamba_d_state\":128}",
+     9780235392},
+    {"{\"model_type\":\"nemotron_h\",\"hidden_size\":4480,\"intermediate_size\":15680,"
+     "\"hybrid_override_pattern\":\"M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-\","
+     "\"num_attention_heads\":40,\"mamba_head_dim\":80}",
+     8888227328},
+    {"{\"model_type\":\"falcon_h1\",\"hidden_size\":1024,\"num_hidden_layers\":36,"
+     "\"intermediate_size\":2048,\"num_attention_heads\":8,\"num_key_value_heads\":2,"
+     "\"head_dim\":64,\"vocab_size\":32784,\"mamba_d_ssm\":1536,\"mamba_n_heads\":24,"
+     "\"mamba_d_head\":64,\"mamba_d_state\":128}",
+     521411104},
+    {"{\"model_type\":\"rwkv\",\"hidden_size\":768,\"num_hidden_layers\":12,"
+     "\"vocab_size\":50277}",
+     169342464},
+    {"{\"model_type\":\"minicpm3\"}", 4073875968},
 };
 
 static void as_published(void) {

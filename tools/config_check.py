@@ -35,6 +35,12 @@ NARROW = {
 PRECISIONS = ("fp32", "amp-bf16", "bf16")
 
 
+def own_keys(heads):
+    """What a class may want beside, since it checks its keys against each other."""
+    return ({}, {"num_key_value_heads": heads}, {"head_dim": 64}, {"num_heads": 16, "head_dim": 64}, {"attention_types": [[["global", "local"], 3]]},
+            {"layers_block_type": ["linear_attention", "linear_attention", "hybrid"] * 2})
+
+
 def held_out(name):
     return int(hashlib.sha1(name.encode()).hexdigest(), 16) % 3 == 0
 
@@ -65,7 +71,7 @@ def narrowed(cls):
     heads = next((kept.get(k, whole.get(k)) for k in ("num_attention_heads", "n_head", "n_heads", "num_heads") if whole.get(k)), None)
     if "num_key_value_heads" in kept and whole["num_key_value_heads"] == whole.get("num_attention_heads"):
         kept["num_key_value_heads"] = heads
-    for own in ({}, {"num_key_value_heads": heads}, {"head_dim": 64}):  # the first that the class takes
+    for own in own_keys(heads):  # the first that the class takes
         try:
             if text is usual:
                 return cls(**{**kept, **own})

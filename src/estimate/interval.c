@@ -77,7 +77,7 @@ pl_interval pl_interval_of(const pl_evidence *evidence) {
         interval.above += resembling_above + evidence->unseen;
     } else if (evidence->guessed) {
         interval.below += guessed_below;
-        interval.above += guessed_above;
+        interval.above += guessed_above + evidence->unseen;
     }
     if (evidence->quantized) widen(&interval, &rows[QUANTIZED]);
     double guesses = evidence->unknown;

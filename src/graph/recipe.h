@@ -21,7 +21,8 @@ struct pl_recipe {
     size_t warning_count, warning_room;
     bool guessed;   /* a family taken for another, a shape assumed: the interval is wider */
     bool resembles; /* built as what its keys look like: no family is known by its name */
-    int64_t unseen; /* parameters that keys may mean which what is built has not */
+    int64_t
+        unseen; /* parameters that keys may mean which what is built has not: towers beside it */
     const void *description; /* the importer's */
     /* Builds for one batch and sequence; the graph has its own arena and does not need the recipe.
      */

@@ -28,11 +28,20 @@ static const pl_hf_family *const families[] = {
     pl_hf_hybrids,
     pl_hf_gpt,
     pl_hf_bert,
+    pl_hf_bert_more,
     pl_hf_vision,
     pl_hf_t5,
     pl_hf_bart,
     pl_hf_deberta,
     pl_hf_mamba,
+    pl_hf_mamba2,
+    pl_hf_state_spaces,
+    pl_hf_lfm2,
+    pl_hf_minimax,
+    pl_hf_rwkv,
+    pl_hf_zamba2,
+    pl_hf_recurrent_gemma,
+    pl_hf_modernbert_decoder,
     pl_hf_clip,
     pl_hf_modernbert,
     pl_hf_deberta_v1,
@@ -43,6 +52,7 @@ static const pl_hf_family *const families[] = {
     pl_hf_segformer,
     pl_hf_wav2vec2,
     pl_hf_xlnet,
+    pl_hf_xlm,
     pl_hf_convnets,
     pl_hf_detr,
     // clang-format on
@@ -352,6 +362,7 @@ static pl_status choose_family(description *d, pl_config *config, pl_recipe *rec
                        "%.40s has a text model and others: the text model%s%.40s alone is built",
                        type ? type : "the file", inner ? " " : "", inner ? inner : "");
         recipe->guessed = true;
+        recipe->unseen = pl_unseen_parameters(config);
         if (find_family(inner))
             d->family = find_family(inner);
         else if (d->family && inner)

@@ -125,6 +125,9 @@ extern const pl_hf_family pl_hf_clip[], pl_hf_modernbert[], pl_hf_deberta_v1[];
 extern const pl_hf_family pl_hf_swin[], pl_hf_convnext[];
 extern const pl_hf_family pl_hf_segformer[], pl_hf_wav2vec2[];
 extern const pl_hf_family pl_hf_gemma[], pl_hf_hybrids[];
+extern const pl_hf_family pl_hf_mamba2[], pl_hf_state_spaces[], pl_hf_bert_more[];
+extern const pl_hf_family pl_hf_lfm2[], pl_hf_minimax[], pl_hf_rwkv[], pl_hf_modernbert_decoder[],
+    pl_hf_recurrent_gemma[], pl_hf_zamba2[], pl_hf_xlm[];
 extern const pl_hf_family pl_hf_xlnet[], pl_hf_convnets[], pl_hf_detr[];
 extern const pl_hf_family pl_hf_llava[], pl_hf_qwen_vl[]; /* pictures beside text */
 

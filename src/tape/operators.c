@@ -600,6 +600,7 @@ static const pl_operator operators[] = {
     {.name = "transformers.bloom_gelu", .forward = "ttto", .backward = "a:TTTTT----TN", .kernels = {9, 18}, .source = "modeling_bloom.py: GeLUFunction, an autograd function of its own"},
     {.name = "transformers.cast_if_autocast", .run = pl_run_to_autocast, .source = "modeling_nemotron.py: _cast_if_autocast_enabled"},
     {.name = "transformers.grouped_mm_fallback", .run = pl_run_grouped, .backward = "bc:N|ac:N", .source = "integrations/moe.py; eager mode: _grouped_mm"},
+    {.name = "transformers.sqrt_bound_derivative", .backward = "a:tttn", .source = "modeling_recurrent_gemma.py: SqrtBoundDerivative"},
     {.name = "transpose", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "transpose_", .run = pl_run_permute, .source = "TensorShape.cpp"},
     {.name = "trapezoid", .run = pl_run_many, .source = "LinearAlgebra and others, on the safe side"},

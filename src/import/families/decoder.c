@@ -25,18 +25,29 @@ static bool has_bias(pl_hf *m, const char *key) {
     return key && (!*key || pl_hf_bool(m, key, false));
 }
 
+/* A layer to an element of the list, or to a letter. */
+static int64_t listed_layers(pl_hf *m) {
+    int64_t count = pl_hf_list(m, "layers_block_type|layer_types");
+    if (count < 1) count = (int64_t)strlen(pl_hf_string(m, "hybrid_override_pattern", ""));
+    if (count > PL_HF_MAX_LAYERS)
+        pl_hf_refuse(m, "layers_block_type|layer_types", "at most %d can be built",
+                     PL_HF_MAX_LAYERS);
+    return count > 0 ? count : pl_hf_layers(m, "num_hidden_layers");
+}
+
 void pl_decoder_read(pl_decoding *d, pl_hf *m, const pl_decoder *plan) {
     *d = (pl_decoding){.m = m, .plan = plan, .position_ids = PL_NONE};
     d->width = pl_hf_need(m, "hidden_size");
-    d->layers = pl_hf_layers(m, "num_hidden_layers");
+    d->layers = plan->listed ? listed_layers(m) : pl_hf_layers(m, "num_hidden_layers");
     d->heads = pl_hf_need(m, "num_attention_heads");
     d->kv_heads = pl_hf_int(m, "num_key_value_heads", d->heads);
     d->head_dim = d->width / d->heads;
     if (!plan->no_head_dim) d->head_dim = pl_hf_int(m, "head_dim", d->head_dim);
     bool own = plan->mixture && plan->mixture->inner; /* the experts' size has a key of its own */
     d->inner = pl_hf_list(m, "intermediate_size") > 0 ? pl_hf_list_int(m, "intermediate_size", 0, 1)
-               : own                                  ? pl_hf_int(m, "intermediate_size", 1)
+               : own || plan->inner_of                ? pl_hf_int(m, "intermediate_size", 1)
                                                       : pl_hf_need(m, "intermediate_size");
+    if (plan->inner_of) d->inner = plan->inner_of(m, d->inner);
     if (d->kv_heads < 1 || d->heads % d->kv_heads != 0)
         pl_hf_refuse(m, "num_key_value_heads", "%lld does not divide num_attention_heads, %lld",
                      (long long)d->kv_heads, (long long)d->heads);
@@ -239,7 +250,9 @@ int32_t pl_decoder_norm(pl_decoding *d, const char *name, int32_t x) {
 
 int32_t pl_decoder_norm_as(pl_decoding *d, pl_norm_kind kind, const char *name, int32_t x) {
     pl_builder *b = d->m->b;
-    if (kind == PL_NORM_LAYER) return pl_hf_layer_norm(d->m, name, x, d->eps, true);
+    const char *bias = d->plan->norm_bias;
+    if (kind == PL_NORM_LAYER)
+        return pl_hf_layer_norm(d->m, name, x, d->eps, !bias || pl_hf_bool(d->m, bias, false));
     pl_module_enter(b, name, d->norm_type);
     int32_t y, weight = PL_NONE;
     if (kind != PL_NORM_BARE && kind != PL_NORM_RMS_BARE && kind != PL_NORM_POW_BARE)
@@ -411,6 +424,7 @@ static void project(pl_decoding *d, int32_t x, int32_t *q, int32_t *k, int32_t *
     if (qk != PL_QK_WHOLE) *k = heads_of(d, *k);
     if (qk == PL_QK_VIEW) *k = pl_decoder_norm(d, "k_norm", *k);
     if (qk != PL_QK_WHOLE) *k = turned(d, *k);
+    if (d->plan->key_times) *k = pl_aten_scalar(b, MUL, *k, 1);
     pl_line(b, "1: value_states = self.v_proj(hidden_states)");
     *v = pl_hf_linear(m, "v_proj", x, narrow, d->qkv_bias);
     if (qk != PL_QK_WHOLE) {
@@ -439,7 +453,7 @@ static int32_t scaled_by_position(pl_decoding *d, int32_t q) {
     return pl_aten_mul(b, q, pl_aten_type_as(b, p, q));
 }
 
-static int32_t attention(pl_decoding *d, int64_t layer, int32_t x) {
+int32_t pl_decoder_attention(pl_decoding *d, int64_t layer, int32_t x) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
     bool sliding = pl_decoder_slides(d, layer);
@@ -510,14 +524,14 @@ static int32_t mlp_fused(pl_decoding *d, int32_t x) {
     return pl_hf_linear(m, "down_proj", up, d->width, false);
 }
 
-static int32_t mlp_plain(pl_decoding *d, int32_t x) {
+int32_t pl_decoder_plain(pl_decoding *d, int32_t x, int64_t inner) {
     pl_hf *m = d->m;
     static const char *const usual[3] = {"up_proj", "act_fn", "down_proj"};
     const char *const *names = d->plan->plain[0] ? d->plan->plain : usual;
     bool one_line = names == usual;
     pl_line(m->b, one_line ? "return self.down_proj(self.act_fn(self.up_proj(x)))"
                            : "1: hidden_states = self.c_fc(hidden_states)");
-    x = pl_hf_linear(m, names[0], x, d->inner, d->mlp_bias);
+    x = pl_hf_linear(m, names[0], x, inner, d->mlp_bias);
     x = pl_hf_activation(m, names[1], d->act, x);
     if (!one_line) pl_line(m->b, "2: hidden_states = self.c_proj(hidden_states)");
     x = pl_hf_linear(m, names[2], x, d->width, d->mlp_bias);
@@ -526,13 +540,13 @@ static int32_t mlp_plain(pl_decoding *d, int32_t x) {
     return pl_aten_dropout(m->b, x, d->residual_dropout);
 }
 
-static int32_t feed_forward(pl_decoding *d, int64_t layer, int32_t x) {
+int32_t pl_decoder_feed_forward(pl_decoding *d, int64_t layer, int32_t x) {
     pl_builder *b = d->m->b;
     if (d->plan->mlp == PL_MLP_EXPERTS && pl_decoder_has_experts(d, layer))
         return pl_decoder_experts(d, x);
     pl_module_enter(b, "mlp", d->mlp_type);
     int32_t y = d->plan->mlp == PL_MLP_FUSED   ? mlp_fused(d, x)
-                : d->plan->mlp == PL_MLP_PLAIN ? mlp_plain(d, x)
+                : d->plan->mlp == PL_MLP_PLAIN ? pl_decoder_plain(d, x, d->inner)
                                                : pl_decoder_gated(d, x, d->dense_inner);
     pl_module_leave(b);
     return y;
@@ -541,7 +555,14 @@ static int32_t feed_forward(pl_decoding *d, int64_t layer, int32_t x) {
 /* ---- layers ---- */
 
 static int32_t scaled(pl_decoding *d, int32_t x) {
-    return d->plan->multipliers ? pl_aten_scalar(d->m->b, MUL, x, d->multiplier) : x;
+    bool times = d->plan->multipliers || d->plan->residual_times;
+    return times ? pl_aten_scalar(d->m->b, MUL, x, d->multiplier) : x;
+}
+
+/* What goes past a block. */
+static int32_t past(pl_decoding *d, const char *weight, int32_t x) {
+    if (!d->plan->residual_weights) return x;
+    return pl_aten_mul(d->m->b, pl_build_parameter(d->m->b, weight, PL_SIZES(d->width)), x);
 }
 
 /* Of the norms before and after attention, before and after the feed-forward layer; NULL: none. */
@@ -563,6 +584,7 @@ static void name_norms(const pl_decoding *d, const char **names) {
 static bool is_mixed(pl_decoding *d, int64_t index) {
     pl_hf *m = d->m;
     if (!d->plan->mix) return false;
+    if (d->plan->mixes) return d->plan->mixes(d, index);
     if (index < pl_hf_list(m, "layer_types"))
         return strcmp(pl_hf_list_string(m, "layer_types", index, ""), "linear_attention") == 0;
     int64_t every = pl_hf_int(m, "full_attention_interval", 4);
@@ -585,9 +607,9 @@ int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x) {
     pl_line(b, "");
     int32_t normed = names[0] ? pl_decoder_norm(d, names[0], x) : x;
     pl_line(b, "");
-    int32_t y = mixed ? d->plan->mix(d, index, normed) : attention(d, index, normed);
+    int32_t y = mixed ? d->plan->mix(d, index, normed) : pl_decoder_attention(d, index, normed);
     if (d->parallel) {
-        int32_t z = feed_forward(d, index, normed);
+        int32_t z = pl_decoder_feed_forward(d, index, normed);
         if (d->plan->one_dropout) z = pl_hf_dropout(m, "dropout", z, d->residual_dropout);
         pl_line(b, "1: hidden_states = residual + attention + mlp");
         x = pl_aten_add(b, pl_aten_add(b, x, y), z);
@@ -597,16 +619,16 @@ int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x) {
     if (names[1]) y = pl_decoder_norm(d, names[1], y);
     pl_line(b, "1: hidden_states = residual + hidden_states");
     if (d->plan->dropouts) y = pl_hf_dropout(m, "resid_attn_dropout", y, d->residual_dropout);
-    x = pl_aten_add(b, x, scaled(d, y));
+    x = pl_aten_add(b, past(d, "input_residual", x), scaled(d, y));
     pl_line(b, "");
     normed = names[2] ? pl_decoder_norm(d, names[2], x) : x;
     pl_line(b, "");
-    y = feed_forward(d, index, normed);
+    y = pl_decoder_feed_forward(d, index, normed);
     if (names[3]) y = pl_decoder_norm(d, names[3], y);
     pl_line(b, "2: hidden_states = residual + hidden_states");
     if (d->plan->dropouts) y = pl_hf_dropout(m, "resid_mlp_dropout", y, d->residual_dropout);
     if (d->plan->one_dropout) y = pl_hf_dropout(m, "dropout", y, d->residual_dropout);
-    x = pl_aten_add(b, x, scaled(d, y));
+    x = pl_aten_add(b, past(d, "post_attention_residual", x), scaled(d, y));
     pl_module_leave(b);
     return x;
 }

@@ -55,6 +55,8 @@ typedef enum pl_rotary_layers {
     PL_ROTARY_SLIDING,   /* those that slide: Cohere 2 */
     PL_ROTARY_SLIDING_4, /* those that slide, all where none has a window: EXAONE 4 */
     PL_ROTARY_THETA,     /* layer_rope_theta is not 0: Granite with windows */
+    PL_ROTARY_NONE,      /* none, nor are there angles: Jamba */
+    PL_ROTARY_ASKED,     /* where position_embedding_type is "rope", else none: Granite's hybrids */
 } pl_rotary_layers;
 
 typedef enum pl_window {
@@ -122,7 +124,16 @@ typedef struct pl_decoder {
     /* In place of the attention of layers that layer_types calls linear_attention, or that
      * full_attention_interval leaves without; module mix_name (scan.h). */
     int32_t (*mix)(pl_decoding *d, int64_t layer, int32_t x);
-    bool mixed_pre;  /* those layers' wiring is PL_WIRING_PRE: OLMo hybrid */
+    bool (*mixes)(pl_decoding *d, int64_t layer); /* which layers those are; NULL: as said there */
+    const char *norm_bias;                        /* key of PL_NORM_LAYER's; NULL: it has one */
+    bool residual_times;   /* what blocks give is times a number: MiniCPM 3 */
+    bool states_over;      /* the head takes states over a number: MiniCPM 3 */
+    bool residual_weights; /* and what goes past a block times a weight: Doge */
+    bool mixed_pre;        /* those layers' wiring is PL_WIRING_PRE: OLMo hybrid */
+    bool key_times;        /* keys are times a number before they are turned: Falcon H1 */
+    bool listed;           /* as many layers as layers_block_type or hybrid_override_pattern say */
+    const char *last_norm; /* NULL: "norm" */
+    int64_t (*inner_of)(pl_hf *m, int64_t inner); /* another size of the feed-forward layer */
     bool query_gate; /* q_proj gives a gate beside each query, whose sigmoid the heads are times */
     /* In place of the attention between heads; gives [B,S,heads,D]. */
     int32_t (*attend)(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v, bool sliding);
@@ -176,6 +187,11 @@ int32_t pl_decoder_norm_as(pl_decoding *d, pl_norm_kind kind, const char *name, 
 /* Masks that eager mode makes: PL_NONE where the kernel needs none. */
 int32_t pl_decoder_mask(pl_decoding *d, bool sliding);
 int32_t pl_decoder_layer(pl_decoding *d, int64_t index, int32_t x);
+/* Its parts, of layers that are wired otherwise. */
+int32_t pl_decoder_attention(pl_decoding *d, int64_t layer, int32_t x);
+int32_t pl_decoder_feed_forward(pl_decoding *d, int64_t layer, int32_t x);
+/* up, act, down within the present module. */
+int32_t pl_decoder_plain(pl_decoding *d, int32_t x, int64_t inner);
 /* mixtures.c's and llama_more.c's: eager attention, scaled by what a sink of each head leaves. */
 int32_t pl_decoder_attend_sinks(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v,
                                 bool sliding);
@@ -185,6 +201,7 @@ int32_t pl_decoder_attend(pl_decoding *d, int32_t q, int32_t k, int32_t v, bool 
 /* rotary.c */
 void pl_decoder_make_rotary(pl_decoding *d, int32_t position_ids);
 bool pl_decoder_turns(pl_decoding *d, int64_t layer);
+bool pl_decoder_has_angles(pl_decoding *d);
 void pl_decoder_turn(pl_decoding *d, int32_t *q, int32_t *k, int32_t v, bool sliding);
 
 /* llama.c: the language model of a family inside another model, whose keys are asked for within

@@ -133,6 +133,7 @@ static int32_t gate_limited(pl_decoding *d, int32_t x) {
 static int32_t gate(pl_decoding *d, int32_t x) {
     int32_t parts[2];
     pl_line(d->m->b, "2: proj_out = self._apply_gate(proj_out)");
+    if (d->plan->mixture->plan.plain) return pl_hf_activation(d->m, "act_fn", d->act, x);
     if (d->plan->mixture->plan.clamped) return gate_clamped(d, x);
     if (d->plan->mixture->plan.limited) return gate_limited(d, x);
     pl_aten_chunk(d->m->b, x, 2, -1, parts);
@@ -146,7 +147,9 @@ int32_t pl_decoder_run_experts(pl_decoding *d, int32_t x, pl_routing r) {
     int64_t tokens = pl_built_size(b, x, 0);
     pl_module_enter(b, "experts", d->experts_type);
     int32_t from, shift[2];
-    int32_t gate_up = weights_of(d, "gate_up_proj", d->width, 2 * d->expert_inner, &shift[0]);
+    bool plain = d->plan->mixture->plan.plain;
+    int32_t gate_up = weights_of(d, plain ? "up_proj" : "gate_up_proj", d->width,
+                                 plain ? d->expert_inner : 2 * d->expert_inner, &shift[0]);
     int32_t down = weights_of(d, "down_proj", d->expert_inner, d->width, &shift[1]);
     pl_line(b, "sample_weights = top_k_weights.reshape(-1)");
     int32_t weights = pl_aten_reshape(b, r.scores, PL_SIZES(-1));
@@ -230,6 +233,7 @@ int32_t pl_decoder_experts(pl_decoding *d, int32_t x) {
                     : m->guessed        ? PL_BESIDE_GATED
                                         : mix->beside;
     int32_t beside = PL_NONE;
+    if (d->experts < 1) return run_fused(d, x);
     pl_module_enter(b, mix->name ? mix->name : "mlp", pl_decoder_type(d, mix->type));
     pl_module_children(b, mix->children);
     if (mix->router.bias == PL_BIAS_BLOCK)
@@ -295,6 +299,10 @@ static bool is_sparse(pl_decoding *d, int64_t layer) {
             return strcmp(pl_hf_list_string(m, "mlp_layer_types", layer, ""), "dense") != 0;
         step = pl_hf_int(m, "moe_layer_freq", 1);
         return layer >= first_sparse(d) && (step < 1 || layer % step == 0);
+    case PL_SPARSE_PERIOD:
+        step = pl_hf_int(m, "expert_layer_period", 2);
+        return d->experts > 1 &&
+               (step < 1 || layer % step == pl_hf_int(m, "expert_layer_offset", 1));
     case PL_SPARSE_RANGE:
         step = pl_hf_int(m, "moe_layer_interval", 1);
         end = (int64_t)pl_hf_float(m, "moe_layer_end_index", -1);
@@ -329,16 +337,21 @@ static int64_t size_of_beside(pl_decoding *d) {
     return product;
 }
 
+static void check_chosen(pl_decoding *d, const char *key) {
+    if (d->chosen < 1 || d->chosen > d->experts)
+        pl_hf_refuse(d->m, key, "%lld of %lld experts", (long long)d->chosen,
+                     (long long)d->experts);
+}
+
 void pl_decoder_read_experts(pl_decoding *d) {
     pl_hf *m = d->m;
     const pl_mixture *mix = d->plan->mixture;
     const char *experts = mix->experts ? mix->experts : PL_HF_EXPERTS;
     const char *chosen = mix->chosen ? mix->chosen : PL_HF_CHOSEN;
-    d->experts = pl_hf_need(m, experts);
-    d->chosen = pl_hf_int(m, chosen, 2);
-    if (d->chosen < 1 || d->chosen > d->experts)
-        pl_hf_refuse(m, chosen, "%lld of %lld experts", (long long)d->chosen,
-                     (long long)d->experts);
+    bool may_lack = mix->beside == PL_BESIDE_LAYER; /* Granite's hybrids may have none */
+    d->experts = may_lack ? pl_hf_int(m, experts, 0) : pl_hf_need(m, experts);
+    d->chosen = d->experts ? pl_hf_int(m, chosen, 2) : 0;
+    if (d->experts > 0) check_chosen(d, chosen);
     d->expert_inner = d->inner;
     if (m->guessed)
         d->expert_inner = pl_hf_int(m, "moe_intermediate_size", d->inner);

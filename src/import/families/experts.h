@@ -87,6 +87,7 @@ typedef enum pl_sparse { /* the layers that have experts */
                          PL_SPARSE_STEP, /* each decoder_sparse_step-th, none of mlp_only_layers: Qwen */
                          PL_SPARSE_FIRST, /* from `first` on */
                          PL_SPARSE_TYPES, /* mlp_layer_types, else from `first` on, each moe_layer_freq-th */
+                         PL_SPARSE_PERIOD, /* each expert_layer_period-th from expert_layer_offset: Jamba */
                          PL_SPARSE_RANGE, /* moe_layer_start_index .. moe_layer_end_index, moe_layer_interval */
 } pl_sparse;
 
@@ -94,6 +95,7 @@ typedef struct pl_experts_plan {
     bool turned, biased; /* weights [experts, in, out]; with biases: gpt-oss */
     bool clamped;        /* gate and up between limits, gate * sigmoid(alpha gate): gpt-oss */
     bool limited;        /* silu(gate between limits) * up between limits */
+    bool plain;          /* no gate: act(up): Nemotron H */
 } pl_experts_plan;
 
 struct pl_mixture {

@@ -16,7 +16,7 @@ void pl_latent_read(pl_decoding *d) {
     s->kv_rank = pl_hf_need(m, "kv_lora_rank");
     s->plain = pl_hf_need(m, "qk_nope_head_dim");
     s->turned = pl_hf_need(m, "qk_rope_head_dim");
-    s->value = pl_hf_need(m, "v_head_dim");
+    s->value = pl_hf_int(m, "v_head_dim", d->width / d->heads);
     s->best = s->narrow = PL_NONE;
     if (d->plan->latent->indexer != PL_INDEXER_NONE && s->q_rank < 1)
         pl_hf_refuse(m, "q_lora_rank", "the indexer needs the queries' narrow projection");

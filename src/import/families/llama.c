@@ -44,6 +44,7 @@ static void begin(pl_decoding *d, const char *name) {
 static int32_t run(pl_decoding *d, int32_t x) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
+    const char *last = d->plan->last_norm ? d->plan->last_norm : "norm";
     d->embeds = x;
     int32_t position_ids = d->position_ids;
     if (position_ids == PL_NONE) {
@@ -58,11 +59,11 @@ static int32_t run(pl_decoding *d, int32_t x) {
     if (full && !d->masked) d->mask[0] = pl_decoder_mask(d, false);
     if (sliding && !d->masked) d->mask[1] = pl_decoder_mask(d, true);
     pl_line(b, "");
-    if (d->plan->layers) return pl_decoder_norm(d, "norm", d->plan->layers(d, x));
-    pl_decoder_make_rotary(d, position_ids);
+    if (d->plan->layers) return pl_decoder_norm(d, last, d->plan->layers(d, x));
+    if (pl_decoder_has_angles(d)) pl_decoder_make_rotary(d, position_ids);
     if (d->plan->norm_first) x = pl_decoder_norm(d, "norm", x);
     for (int64_t i = 0; i < d->layers && !pl_build_failed(b); i++) x = pl_decoder_layer(d, i, x);
-    return pl_decoder_norm(d, "norm", x);
+    return pl_decoder_norm(d, last, x);
 }
 
 static int32_t body(pl_decoding *d, const char *name, int32_t ids, int32_t *weight) {
@@ -86,11 +87,13 @@ int32_t pl_decoder_model(pl_decoding *d, const char *name, int32_t embeds) {
 int32_t pl_decoder_head(pl_decoding *d, int32_t x, bool tied, int32_t weight) {
     pl_hf *m = d->m;
     pl_builder *b = m->b;
+    pl_line(b, "1: hidden_states = hidden_states / self.config.logits_scaling");
+    if (d->plan->states_over) x = pl_aten_scalar(b, "aten.div.Tensor", x, 1);
     pl_line(b, "1: logits = self.lm_head(hidden_states)");
     int64_t vocab = pl_hf_need(m, "vocab_size");
     int32_t logits = tied ? pl_hf_tied_linear(m, "lm_head", x, weight, vocab, d->head_bias)
                           : pl_hf_linear(m, "lm_head", x, vocab, d->head_bias);
-    double cap = d->plan->caps ? pl_hf_float(m, "final_logit_softcapping", 0) : 0;
+    double cap = d->plan->caps ? pl_hf_float(m, "final_logit_softcapping|logits_soft_cap", 0) : 0;
     if (cap > 0) {
         pl_line(b, "2: logits = logits / self.config.final_logit_softcapping");
         logits = pl_aten_scalar(b, "aten.div.Tensor", logits, cap);

@@ -53,6 +53,40 @@ static int32_t attend_difference(pl_decoding *d, int64_t layer, int32_t q, int32
     return pl_aten_scalar(b, MUL, y, 1 - start);
 }
 
+/* With a mask that is worked out of the values, a number to each key and head of values. */
+static int32_t attend_dynamic(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v,
+                              bool sliding) {
+    (void)layer;
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    int64_t batch = m->batch, seq = m->seq;
+    if (seq > pl_hf_int(m, "keep_window_size", 2048))
+        pl_hf_refuse(m, "keep_window_size", "longer sequences are not built");
+    if (pl_hf_bool(m, "is_moe", false)) pl_hf_refuse(m, "is_moe", "its experts are not built");
+    int32_t a = pl_build_parameter(b, "A", PL_SIZES(d->kv_heads));
+    pl_line(b, "1: dt_states = self.dt_proj(value_states.transpose(1, 2).reshape())");
+    int32_t x = pl_aten_reshape(b, pl_aten_transpose(b, v, 1, 2), PL_SIZES(batch, seq, -1));
+    x = pl_hf_linear(m, "dt_proj", x, d->kv_heads, d->qkv_bias);
+    pl_line(b, "2: dt_states = torch.exp(self.A * F.softplus(dt_states)).transpose(-1, -2)");
+    x = pl_aten_mul(b, a, pl_aten_unary(b, "aten.softplus.default", x));
+    x = pl_aten_transpose(b, pl_aten_unary(b, "aten.exp.default", x), -1, -2);
+    pl_line(b, "1: attn_mask = self.prepare_dynamic_mask(");
+    x = pl_aten_expand(b, pl_aten_unsqueeze(b, x, 2), PL_SIZES(-1, -1, seq, -1));
+    int32_t zero = pl_aten_make(b, "aten.full.default", m->dtype, 0, NULL, 0),
+            least = pl_aten_make(b, "aten.full.default", m->dtype, 0, NULL, -3e38);
+    int32_t mask = pl_aten_where(b, d->mask[sliding], pl_aten_type_as(b, zero, d->embeds),
+                                 pl_aten_type_as(b, least, d->embeds));
+    x = pl_aten_masked_fill(b, x, pl_aten_scalar(b, "aten.ne.Scalar", mask, 0), -3e38);
+    pl_line(b, "2: attn_mask = repeat_kv(attn_mask, self.num_key_value_groups)");
+    if (d->kv_heads != d->heads) {
+        x = pl_aten_expand(b, pl_aten_unsqueeze(b, x, 2),
+                           PL_SIZES(batch, d->kv_heads, d->heads / d->kv_heads, seq, seq));
+        x = pl_aten_reshape(b, x, PL_SIZES(batch, d->heads, seq, seq));
+    }
+    d->mask[sliding] = x;
+    return pl_decoder_attend(d, q, k, v, sliding);
+}
+
 /* Eager attention, scaled by what a sink of each head leaves of it. */
 int32_t pl_decoder_attend_sinks(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v,
                                 bool sliding) {
@@ -157,5 +191,10 @@ const pl_hf_family pl_hf_llama_more[] = {
           .post_norm = "use_post_norm", .mlp_bias = "mlp_bias", .multipliers = true,
           .logits_times = true, BIASES,
           .norms = {NULL, "post_norm1", "post_attention_layernorm", "post_norm2"})},
+    {ROW("doge", CAUSAL | 1u << PL_TASK_CLASSIFY),
+     PLAN(.package = "doge", .prefix = "Doge", .eps = "rms_norm_eps", .qk = PL_QK_VIEW,
+          .qkv_bias = "attention_bias", .out_bias = "attention_bias", .mlp_bias = "mlp_bias",
+          .window = PL_WINDOW_ALL, .always_masked = true, .residual_weights = true,
+          .attend = attend_dynamic)},
     {0},
 };

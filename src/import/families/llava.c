@@ -232,6 +232,7 @@ static pl_hf_picture gemma3_picture(pl_hf *m) {
     pl_hf_within(m, outer);
     int64_t tokens = pl_hf_size(m, "mm_tokens_per_image", 256), side = 0;
     while ((side + 1) * (side + 1) <= tokens) side++;
+    if (m->task != PL_TASK_PICTURES && side > sides[1]) side = sides[1]; /* it is not run */
     if (side < 1 || side > sides[1]) {
         pl_hf_refuse(m, "mm_tokens_per_image", "a picture has %lld x %lld patches",
                      (long long)sides[1], (long long)sides[1]);

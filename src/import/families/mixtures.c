@@ -6,9 +6,12 @@
  *
  * Left out: output_router_logits' extra loss (small); layers that predict further tokens (MTP), which
  * transformers leaves out too. */
+#include <string.h>
+
 #include "import/families/experts.h"
 #include "import/families/latent.h"
 #include "import/families/llama4.h"
+#include "import/hf_config.h"
 
 /* ---- routers ---- */
 
@@ -102,6 +105,17 @@ static const pl_mixture granite_shared = {.type = "MoE",
                                           .beside = PL_BESIDE_LAYER,
                                           .beside_name = "shared_mlp",
                                           .beside_inner = "shared_intermediate_size"};
+
+static const pl_mixture aria = {
+    .type = "MoELayer",
+    .children = "router experts shared_experts",
+    .experts = "moe_num_experts",
+    .chosen = "moe_topk",
+    .router = {.type = "TopKRouter", .name = "router", .scores = PL_SCORES_LATE},
+    .beside = PL_BESIDE_AFTER,
+    .beside_name = "shared_experts",
+    .beside_inner = "intermediate_size",
+    .beside_count = "moe_num_shared_experts"};
 
 static const pl_mixture ernie = {SPARSE_BLOCK " shared_experts",
                                  OWN_SIZE,
@@ -200,6 +214,24 @@ static const pl_mixture afmoe = {.type = "SparseMoeBlock",
                                  .sparse = PL_SPARSE_FIRST,
                                  .first = "num_dense_layers"};
 
+static const pl_mixture laguna = {.type = "SparseMoeBlock",
+                                  .children = "experts gate shared_experts",
+                                  OWN_SIZE,
+                                  .router = {.type = "TopKRouter",
+                                             .logits = PL_LOGITS_AFTER,
+                                             .scores = PL_SCORES_SIGMOID,
+                                             .bias = PL_BIAS_FROZEN,
+                                             .sum = PL_SUM_ALWAYS,
+                                             .sum_copied = true,
+                                             .cast = PL_CAST_INPUT,
+                                             .cap = "moe_router_logit_softcapping"},
+                                  .beside = PL_BESIDE_BEFORE,
+                                  .beside_name = "shared_experts",
+                                  .beside_inner = "shared_expert_intermediate_size",
+                                  .scale = "moe_routed_scaling_factor",
+                                  .sparse = PL_SPARSE_TYPES,
+                                  .usual_first = 1};
+
 static const pl_mixture gpt_oss = {.type = "MLP",
                                    .children = "router experts",
                                    .router = {.type = "TopKRouter",
@@ -210,7 +242,7 @@ static const pl_mixture gpt_oss = {.type = "MLP",
 
 static const pl_mixture llama4 = {.type = "Moe"};
 
-static const pl_latent interleaved = {.interleaved = true}, complex_pairs = {0},
+static const pl_latent interleaved = {.interleaved = true}, complex_pairs = {0}, halves = {0},
                        indexed = {.interleaved = true, .indexer = PL_INDEXER_HALVES},
                        indexed_pairs = {.interleaved = true, .indexer = PL_INDEXER_PAIRS};
 
@@ -270,6 +302,34 @@ static int32_t attend_gated(pl_decoding *d, int64_t layer, int32_t q, int32_t k,
     y = pl_aten_view(b, y, PL_SIZES(d->m->batch, d->m->seq, -1));
     pl_line(b, "2: output = output * torch.sigmoid(gate_states)");
     return pl_aten_mul(b, y, pl_aten_unary(b, "aten.sigmoid.default", gate));
+}
+
+/* What the heads give, times softplus of a projection of the layer's input: a number to each head,
+ * or, where gating is another word, to each of their numbers. */
+static int32_t attend_softplus(pl_decoding *d, int64_t layer, int32_t q, int32_t k, int32_t v,
+                               bool sliding) {
+    pl_hf *m = d->m;
+    pl_builder *b = m->b;
+    const char *how = pl_config_text(m->config, "gating"); /* or true */
+    bool per_head = !how || strcmp(how, "per-head") == 0;
+    for (int64_t i = 0, count = pl_hf_list(m, "num_attention_heads_per_layer"); i < count; i++)
+        if (pl_hf_list_int(m, "num_attention_heads_per_layer", i, d->heads) != d->heads) {
+            pl_hf_refuse(m, "num_attention_heads_per_layer", "layers of other heads are not built");
+            return PL_NONE;
+        }
+    (void)layer;
+    int32_t y = pl_decoder_attend(d, q, k, v, sliding);
+    pl_line(b, "1: attn_output = attn_output.reshape(*input_shape, -1).contiguous()");
+    y = pl_aten_reshape(b, y, PL_SIZES(m->batch, m->seq, -1));
+    pl_line(b, "gate = F.softplus(self.g_proj(hidden_states).float()).to(attn_output.dtype)");
+    int64_t wide = per_head ? d->heads : d->heads * d->head_dim;
+    int32_t gate = pl_aten_to(b, pl_hf_linear(m, "g_proj", d->input, wide, false), PL_DT_F32);
+    gate = pl_aten_type_as(b, pl_aten_unary(b, "aten.softplus.default", gate), y);
+    pl_line(b, "2: attn_output = attn_output * gate");
+    if (!per_head) return pl_aten_mul(b, y, gate);
+    y = pl_aten_view(b, y, PL_SIZES(m->batch, m->seq, -1, d->head_dim));
+    y = pl_aten_mul(b, y, pl_aten_unsqueeze(b, gate, -1));
+    return pl_aten_view(b, y, PL_SIZES(m->batch, m->seq, -1));
 }
 
 /* ---- families ---- */
@@ -337,6 +397,8 @@ const pl_hf_family pl_hf_mixtures[] = {
           .window = PL_WINDOW_FIRST, .pattern = 4, .multipliers = true, .eager_only = true,
           .rotary_layers = PL_ROTARY_THETA, .attend = pl_decoder_attend_sinks,
           .mixture = &granite_shared)},
+    {ROW("aria_text", CAUSAL), PLAN(.package = "aria", .prefix = "AriaText", RMS, BIASES,
+                                    .mlp_bias = "mlp_bias", .mixture = &aria)},
     {ROW("ernie4_5_moe", CAUSAL),
      PLAN(.package = "ernie4_5_moe", .prefix = "Ernie4_5_Moe", RMS, ALL_BY("use_bias"),
           .head_bias = "use_bias", .rotary = PL_ROTARY_TWICE, .float_rotary = true,
@@ -364,6 +426,10 @@ const pl_hf_family pl_hf_mixtures[] = {
           .norms = {NULL, NULL, "pre_mlp_layernorm", "post_mlp_layernorm"}, .qk = PL_QK_VIEW,
           .window = PL_WINDOW_PATTERN, .pattern = 4, .rotary_layers = PL_ROTARY_SLIDING,
           .attend = attend_gated, .mixture = &afmoe)},
+    {ROW("laguna", CAUSAL),
+     PLAN(.package = "laguna", .prefix = "Laguna", RMS, BIASES, .qk = PL_QK_VIEW,
+          .window = PL_WINDOW_FIRST, .pattern = 1, .two_rotaries = true, .attend = attend_softplus,
+          .mixture = &laguna)},
     {ROW("gpt_oss", HEADS), .no_attention = 1u << PL_ATTN_SDPA,
      PLAN(.package = "gpt_oss", .prefix = "GptOss", .norm = PL_NORM_RMS_FLOAT, RMS, BIASES,
           .window = PL_WINDOW_ALTERNATE, .rotary = PL_ROTARY_HALF, .eager_only = true,
@@ -371,6 +437,10 @@ const pl_hf_family pl_hf_mixtures[] = {
     {PL_DECODER_ROW("llama4_text", CAUSAL),
      PLAN(.package = "llama4", .prefix = "Llama4Text", RMS, BIASES, .window = PL_WINDOW_CHUNKS,
           .rotary = PL_ROTARY_COMPLEX, .layer = pl_llama4_layer, .mixture = &llama4)},
+    {PL_DECODER_ROW("minicpm3", NO_TAGS),
+     PL_DECODER_PLAN(.package = "minicpm3", .prefix = "MiniCPM3", RMS, BIASES, .latent = &halves,
+                     .mlp_bias = "mlp_bias", .tied = true, .scaled_embedding = true,
+                     .residual_times = true, .states_over = true)},
     {PL_DECODER_ROW("youtu", CAUSAL),
      PL_DECODER_PLAN(.package = "youtu", .prefix = "Youtu", RMS, LATENT)},
     {0},

@@ -6,6 +6,8 @@
 #include "import/families/decoder.h"
 #include "import/families/latent.h"
 
+#include <string.h>
+
 /* position_ids [3,B,S], or [1,S] for all three; cos and sin [B,S,rotary_dim]. The angles of frames,
  * rows and columns stand side by side in mrope_section's parts. */
 static void grid_rotary(pl_decoding *d, const char *type, int32_t position_ids) {
@@ -107,11 +109,19 @@ void pl_decoder_make_rotary(pl_decoding *d, int32_t position_ids) {
     }
 }
 
+bool pl_decoder_has_angles(pl_decoding *d) {
+    if (d->plan->rotary_layers == PL_ROTARY_ASKED)
+        return strcmp(pl_hf_string(d->m, "position_embedding_type", ""), "rope") == 0;
+    return d->plan->rotary_layers != PL_ROTARY_NONE;
+}
+
 bool pl_decoder_turns(pl_decoding *d, int64_t layer) {
     switch (d->plan->rotary_layers) {
     case PL_ROTARY_LISTED: return pl_hf_list_int(d->m, "no_rope_layers", layer, 1) != 0;
     case PL_ROTARY_SLIDING: return pl_decoder_slides(d, layer);
     case PL_ROTARY_SLIDING_4: return d->window < 1 || pl_decoder_slides(d, layer);
+    case PL_ROTARY_NONE: return false;
+    case PL_ROTARY_ASKED: return pl_decoder_has_angles(d);
     case PL_ROTARY_THETA: return pl_hf_list_float(d->m, "layer_rope_theta", layer, 1) > 0;
     default: return true;
     }
