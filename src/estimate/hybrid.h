@@ -21,6 +21,12 @@ enum {
     PL_HYBRID_LEAST_JOBS = 100 /* with fewer a 2 % tail is not seen: interval.c's rows hold */
 };
 
+/* The least that an interval of a trace reaches, as shares of the peak: what a script does besides its
+ * steps was not measured with the jobs. Of 39 published scripts with narrower intervals
+ * (data/h200/scripts.tsv, 2026-11-16) six lay above them, five by no more than 3.8 % of the peak. */
+#define PL_HYBRID_TRACE_ABOVE 0.04
+#define PL_HYBRID_TRACE_BELOW 0.02
+
 /* The part PL_HYBRID_FORMS has as its columns the forms of the measured jobs' operators (forms.h); what
  * it answers is of no use. A job is strange where other forms make more than this share of its peak. */
 #define PL_HYBRID_FORMS   "forms"

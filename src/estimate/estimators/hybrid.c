@@ -61,6 +61,10 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     if (status == PL_OK) status = find_strange(&seen, report, subject, weights, err);
     if (status == PL_OK) status = bound_of(&low, pl_weights_part(weights, "low"), &seen, -1, err);
     if (status == PL_OK) status = bound_of(&high, pl_weights_part(weights, "high"), &seen, 1, err);
+    if (subject->model->trace) { /* NAN stays */
+        low = low > -log2(1 + PL_HYBRID_TRACE_BELOW) ? -log2(1 + PL_HYBRID_TRACE_BELOW) : low;
+        high = high < log2(1 + PL_HYBRID_TRACE_ABOVE) ? log2(1 + PL_HYBRID_TRACE_ABOVE) : high;
+    }
     if (status == PL_OK && isfinite(low) && isfinite(high)) {
         report->low_bytes = (int64_t)((double)report->peak_bytes * exp2(low));
         report->high_bytes = (int64_t)ceil((double)report->peak_bytes * exp2(high));
