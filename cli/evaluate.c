@@ -274,7 +274,7 @@ static int evaluate_target(const request *r, const pl_jobs *jobs, const char *ta
     c.command = options_command(r);
     c.jobs = pl_jobs_count(jobs);
     c.bin_bytes = r->bin ? r->bin << 20 : pl_jobs_bin_bytes(jobs);
-    c.split = r->split == PL_SPLIT_MODEL || r->split == PL_SPLIT_FAMILY;
+    c.split = r->split >= PL_SPLIT_MODEL;
     int code = run_all(&c, jobs, all);
     if (several && r->json && !first) putchar(',');
     if (several && !r->json)

@@ -159,7 +159,7 @@ const char *evaluated_name(size_t index) {
 }
 
 const char *split_name(size_t index) {
-    static const char *const names[] = {"none", "row", "model", "family"};
+    static const char *const names[] = {"none", "row", "model", "family", "kin"};
     return index < sizeof names / sizeof *names ? names[index] : NULL;
 }
 
@@ -330,9 +330,11 @@ const option_row option_table[] = {
     {IN(CONVERT), "out", 'o', "FILE", OPTION_FILE, PLACE(out), NULL, "standard output",
      "where to write the graph"},
     {IN(EVALUATE), "split", 'S', "BY", OPTION_SPLIT, PLACE(split), split_name, "none",
-     "train anew and predict what was left out: rows, whole models, or whole families"},
+     "train anew and predict what was left out: rows, whole models, whole families, or kin: "
+     "architectures that share their blocks"},
     {IN(TRAIN), "split", 'S', "BY", OPTION_SPLIT, PLACE(split), trained_split_name, "model",
-     "how the jobs held out are chosen: by row, whole models, or a whole family"},
+     "how the jobs held out are chosen: by row, whole models, a whole family, or kin: "
+     "architectures that share their blocks"},
     {IN(EVALUATE), "folds", 0, "N", OPTION_FOLDS, PLACE(folds), NULL, "5",
      "parts that --split makes; by family there are as many as families"},
     {IN(TRAIN), "hold-out", 0, "SHARE", OPTION_SHARE, PLACE(hold_out), NULL,

@@ -134,10 +134,10 @@ _plimsoll() {
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return ;;
     evaluate:--split|evaluate:-S)
-        mapfile -t COMPREPLY < <(compgen -W "none row model family" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "none row model family kin" -- "$word")
         return ;;
     train:--split|train:-S)
-        mapfile -t COMPREPLY < <(compgen -W "row model family" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "row model family kin" -- "$word")
         return ;;
     *:--folds)
         return ;;

@@ -17,6 +17,7 @@
 #include "core/utf8.h"
 #include "device/simulate.h"
 #include "estimate/estimator.h"
+#include "estimate/forms.h"
 #include "estimate/hybrid.h"
 #include "estimate/usage.h"
 #include "estimate/weights.h"

@@ -1,12 +1,14 @@
 /* hybrid: learns from the measured jobs of the fixture and from a few measured convolutions; what
  * it learnt is repeatable, its intervals hold their peak, and sim stays as it is. argv: the folder
  * of jobs.jsonl.xz and graphs.tar.xz, a file of measured convolutions. */
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "device/workspace.h"
 #include "lab/train/hybrid_learn.h"
+#include "lab/train/missed.h"
 
 static const char *fixture, *measured;
 static char folder[] = "/tmp/plimsoll-hybrid-XXXXXX";
@@ -71,6 +73,7 @@ enum { EVERY = 7 }; /* jobs between those looked at */
 static void its_intervals_hold_the_peak(void) {
     pl_jobs *jobs = open_jobs(false);
     pl_weights *weights = jobs ? learn(jobs) : NULL;
+    bool has_weights = pl_estimator_find("hybrid")->has_weights;
     size_t narrower = 0, looked = 0, inside = 0;
     for (size_t i = 0; weights && i < jobs->count; i += EVERY) {
         if (jobs->items[i].graph_status != PL_OK) continue;
@@ -83,7 +86,9 @@ static void its_intervals_hold_the_peak(void) {
             CHECK(hybrid->low_bytes <= hybrid->peak_bytes);
             CHECK(hybrid->peak_bytes <= hybrid->high_bytes);
             CHECK(hybrid->coverage > 0.9);
-            narrower += hybrid->high_bytes - hybrid->low_bytes < sim->high_bytes - sim->low_bytes;
+            pl_report *own = has_weights ? estimate("hybrid", NULL, jobs, i) : NULL;
+            narrower += own && own->high_bytes - own->low_bytes < sim->high_bytes - sim->low_bytes;
+            pl_report_close(&own);
             inside += hybrid->low_bytes <= truth && truth <= hybrid->high_bytes;
             looked++;
         }
@@ -91,7 +96,8 @@ static void its_intervals_hold_the_peak(void) {
         pl_report_close(&hybrid);
     }
     CHECK(looked >= 10 && inside * 10 >= looked * 9);
-    CHECK(narrower > 0);
+    /* By the library's weights: those of so few jobs know too few kinds of architectures. */
+    CHECK(!has_weights || narrower * 2 > looked);
     pl_weights_close(&weights);
     pl_jobs_close(&jobs);
 }
@@ -146,6 +152,73 @@ static void the_same_seed_gives_the_same_bytes(void) {
     CHECK_INT(pl_weights_open(&again, in_folder("a.plm"), &err), PL_OK);
     pl_weights_close(&again);
     pl_jobs_close(&jobs);
+}
+
+/* Bytes that a job's operators make in forms that the part does not have; NAN: no graph. */
+static double strange_of(const pl_jobs *jobs, size_t row, const pl_trained *part) {
+    pl_model *model = NULL;
+    pl_graph *graph = NULL;
+    pl_error err = {0};
+    bool owned = false;
+    int64_t batch, seq;
+    pl_budget budget;
+    pl_budget_start(&budget, &jobs->limits);
+    double bytes = NAN;
+    if (pl_jobs_graph(&model, jobs, &jobs->items[row], &jobs->limits, &err) == PL_OK &&
+        pl_model_graph(model, &jobs->items[row].job, &budget, &graph, &owned, &batch, &seq, &err) ==
+            PL_OK)
+        bytes = pl_forms_strange(part, graph);
+    if (owned) pl_graph_close(&graph);
+    pl_model_close(&model);
+    return bytes;
+}
+
+/* What a job's operators make in forms that no measured job had makes its interval wider: with all
+ * forms but one forgotten, most of what is made is strange. */
+static void strange_operators_widen_intervals(void) {
+    pl_jobs *jobs = open_jobs(false);
+    pl_weights *weights = jobs ? learn(jobs) : NULL;
+    pl_trained *forms = weights ? (pl_trained *)pl_weights_part(weights, PL_HYBRID_FORMS) : NULL;
+    CHECK(forms && forms->column_count > 100);
+    size_t all = forms ? forms->column_count : 0, wider = 0, looked = 0;
+    for (size_t i = 0; forms && i < jobs->count; i += EVERY) {
+        if (jobs->items[i].graph_status != PL_OK) continue;
+        forms->column_count = all;
+        CHECK(strange_of(jobs, i, forms) == 0);
+        pl_report *known = estimate("hybrid", weights, jobs, i);
+        forms->column_count = 1;
+        CHECK(strange_of(jobs, i, forms) > 0);
+        pl_report *strange = estimate("hybrid", weights, jobs, i);
+        if (known && strange) {
+            CHECK_INT(strange->peak_bytes, known->peak_bytes);
+            CHECK(strange->low_bytes <= known->low_bytes);
+            CHECK(strange->high_bytes >= known->high_bytes);
+            CHECK((double)strange->high_bytes <= 2.5 * (double)strange->peak_bytes);
+            wider += strange->high_bytes > known->high_bytes;
+            looked++;
+        }
+        pl_report_close(&known);
+        pl_report_close(&strange);
+    }
+    if (forms) forms->column_count = all;
+    CHECK(looked >= 10 && wider * 3 > looked);
+    pl_weights_close(&weights);
+    pl_jobs_close(&jobs);
+}
+
+static void quantiles_leave_room_for_one_more(void) {
+    enum { COUNT = 99 };
+    pl_missed jobs[COUNT];
+    for (int round = 0; round < 2; round++) { /* the same, whatever the unit of the weights */
+        for (int i = 0; i < COUNT; i++)
+            jobs[i] = (pl_missed){(i * 37) % COUNT + 1, round ? 0.3 : 1};
+        CHECK(pl_missed_quantile(jobs, COUNT, 0.02) == 98);  /* of 100: two beyond it */
+        CHECK(pl_missed_quantile(jobs, COUNT, 0.001) == 99); /* the most that was seen */
+    }
+    /* Nine in ten of kin that count as one: the tenth decides. */
+    for (int i = 0; i < COUNT; i++) jobs[i] = (pl_missed){i < 90 ? 0 : 1, i < 90 ? 1.0 / 90 : 1};
+    CHECK(pl_missed_quantile(jobs, COUNT, 0.5) == 1);
+    CHECK(pl_missed_quantile(jobs, 0, 0.5) == 0);
 }
 
 static void failures_say_what_to_do(void) {
@@ -250,6 +323,7 @@ int main(int count, char **arguments) {
     measured = count > 2 ? arguments[2] : "data/h200/convs.jsonl.xz";
     RUN(lines_of_convolutions_are_read);
     RUN(near_layers_are_found);
+    RUN(quantiles_leave_room_for_one_more);
     if (!mkdtemp(folder)) {
         SKIP("hybrid", "no temporary folder");
         return check_done();
@@ -258,6 +332,7 @@ int main(int count, char **arguments) {
     run("tar -C %s -xf %s/graphs.tar.xz", in_folder("graphs"), fixture);
     run("xz -dc %s | head -n 1500 > %s", measured, in_folder("convs.jsonl"));
     RUN(its_intervals_hold_the_peak);
+    RUN(strange_operators_widen_intervals);
     RUN(convolutions_are_learnt_and_sim_is_not_touched);
     RUN(the_same_seed_gives_the_same_bytes);
     RUN(failures_say_what_to_do);

@@ -5,6 +5,7 @@
 #include <lzma.h>
 
 #include "fixture.h"
+#include "lab/jobs/kin.h"
 
 /* ---- profiles ---- */
 
@@ -641,6 +642,48 @@ static void files_follow_each_other_and_groups_have_numbers(void) {
     pl_jobs_close(&all);
 }
 
+static void kin_share_a_beginning(void) {
+    static const struct {
+        const char *name, *kin;
+    } rows[] = {
+        {"resnet50", "resnet"},
+        {"wide_resnet50_2", "resnet"},
+        {"resnext101_32x8d", "resnet"},
+        {"fcn_resnet50", "resnet"},
+        {"efficientnet_b0", "mobilenet"},
+        {"mnasnet1_0", "mobilenet"},
+        {"deit", "vit"},
+        {"vit_b_16", "vit"},
+        {"llama-1b", "llama"},
+        {"qwen2", "llama"},
+        {"qwen3_moe", "moe"}, /* the longest beginning */
+        {"xlm-roberta", "bert"},
+        {"rwkv-4", "rwkv"}, /* none: by itself */
+        {"squeezenet1_1", "squeezenet"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int length = 0;
+        const char *kin = pl_kin_of(rows[i].name, &length);
+        if (length != (int)strlen(rows[i].kin) || strncmp(kin, rows[i].kin, (size_t)length) != 0)
+            check_say(__FILE__, __LINE__, rows[i].name);
+    }
+}
+
+static void jobs_of_kin_have_a_number(void) {
+    size_t kin = 0, same = 0;
+    for (size_t i = 0; jobs && i < jobs->count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const pl_measured *a = &jobs->items[i], *b = &jobs->items[k];
+            CHECK(a->kindred < jobs->kin_count && a->kin);
+            if (!a->kin || !b->kin) continue;
+            CHECK_INT(a->kindred == b->kindred, strcmp(a->kin, b->kin) == 0);
+            if (a->model == b->model) CHECK_INT(a->kindred, b->kindred);
+            kin += a->kindred == b->kindred && a->model != b->model;
+            same += a->model == b->model;
+        }
+    CHECK(kin > same && same > 0);
+}
+
 int main(int count, char **arguments) {
     bool opened = count == 2 && fixture_open(arguments[1], "jobs");
     if (opened) {
@@ -659,6 +702,8 @@ int main(int count, char **arguments) {
         RUN(records_of_use);
         RUN(graphs_are_looked_for);
         RUN(files_follow_each_other_and_groups_have_numbers);
+        RUN(kin_share_a_beginning);
+        RUN(jobs_of_kin_have_a_number);
     }
     return fixture_close(opened);
 }

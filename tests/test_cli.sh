@@ -87,10 +87,10 @@ check_is_a_gate() {
 }
 # Between them: the interval holds what the card has. A greater risk lets it fit, a smaller one does not.
 check_says_when_it_may_not_fit() {
-    gives 11 "$PLIMSOLL" check "$model" --gpu t4 --batch 512
+    gives 11 "$PLIMSOLL" check "$model" --gpu t4 --batch 480
     says out 'may not fit NVIDIA T4: up to [0-9.]* of [0-9.]* GiB usable ([0-9.]* GiB less the driver.s share), '
     says out 'run out of memory, 2.5 % are accepted$'
-    gives 11 "$PLIMSOLL" check "$model" --gpu t4 --batch 512 --json
+    gives 11 "$PLIMSOLL" check "$model" --gpu t4 --batch 480 --json
     is "$(value verdict <out)" 'may not fit'
     is "$(value fits <out)" false
     is "$(value risk <out)" 0.025
@@ -98,11 +98,11 @@ check_says_when_it_may_not_fit() {
     high=$(value upper_bytes <out)
     is "$(value headroom_bytes <out)" "$(($(value usable_bytes <out) - high))"
     for more in 0.5 1 2.5 5 10 20 50; do
-        gives "$([ "${more%.*}" -lt 20 ] && echo 11 || echo 0)" "$PLIMSOLL" check "$model" --gpu t4 --batch 512 --risk "$more" --json
+        gives "$([ "${more%.*}" -lt 20 ] && echo 11 || echo 0)" "$PLIMSOLL" check "$model" --gpu t4 --batch 480 --risk "$more" --json
         [ "$(value upper_bytes <out)" -le "${last:-$((high * 2))}" ]
         last=$(value upper_bytes <out)
     done
-    gives 0 "$PLIMSOLL" check "$model" --gpu t4 --batch 512 --risk '20 %'
+    gives 0 "$PLIMSOLL" check "$model" --gpu t4 --batch 480 --risk '20 %'
     says out 'fits NVIDIA T4: .* to spare; at a risk of 20 %$'
     for wrong in 0.4 51 x 5%% -5 ''; do
         gives 2 "$PLIMSOLL" check "$model" --risk "$wrong"
@@ -124,10 +124,10 @@ check_tells_of_loading() {
 }
 # A table of several batches: a mark per word, the upper end where it decides; the picture likewise. Without UTF-8 in ASCII.
 tables_show_three_words() {
-    gives 0 "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --heatmap h.svg
+    gives 0 "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,480,1024 --heatmap h.svg
     is "$(sed -n 2p out)" 'fp32, as exported, adamw, on NVIDIA T4'
     says out '^ *256 .*[0-9] GiB$'
-    says out '^ *512  *~ [0-9.]* GiB (to [0-9.]* GiB)$'
+    says out '^ *480  *~ [0-9.]* GiB (to [0-9.]* GiB)$'
     says out 'may not fit (its upper end in brackets)'
     says out ': NVIDIA T4, [0-9.]* GiB usable$'
     says h.svg '>~ [0-9.]* GiB<'
@@ -135,13 +135,13 @@ tables_show_three_words() {
     says h.svg '>~ may not fit<'
     says h.svg 'does not fit<'
     says h.svg '>fits: 0 to 100 % of 14.78 GiB<'
-    gives 0 env LC_ALL=C "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --risk 50 --heatmap h.svg
+    gives 0 env LC_ALL=C "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,480,1024 --risk 50 --heatmap h.svg
     says h.svg 'usable, at a risk of 50 %<'
     says out '^ *256  *+ [0-9.]* GiB$'
-    says out '^ *512  *+ [0-9.]* GiB$'
+    says out '^ *480  *+ [0-9.]* GiB$'
     says out '^ *1024  *x [0-9.]* GiB$'
     says out 'usable, at a risk of 50 %$'
-    gives 0 "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,512,1024 --json
+    gives 0 "$PLIMSOLL" estimate "$model" --gpu t4 --batch 256,480,1024 --json
     is "$(value sweep.0.verdict <out)/$(value sweep.1.verdict <out)/$(value sweep.2.verdict <out)" 'fits/may not fit/does not fit'
     is "$(value sweep.1.upper_bytes <out)" "$(value sweep.1.high_bytes <out)"
     # Where more takes less: which kind shrank, and why.

@@ -150,7 +150,7 @@ static void a_job_has_its_risk(void) {
     pl_job_default(&job);
     CHECK(job.risk == 0.025);
     job.gpu = "t4";
-    job.batch = 512;
+    job.batch = 416;
     int64_t last = INT64_MAX;
     pl_verdict before = PL_DOES_NOT_FIT;
     const double risks[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5};

@@ -76,6 +76,7 @@ typedef enum pl_split {
     PL_SPLIT_ROW,    /* by row, whatever its model; with bins, each fold has its share of each */
     PL_SPLIT_MODEL,  /* all jobs of a model on one side */
     PL_SPLIT_FAMILY, /* all jobs of a family (mlp, cnn, ...) on one side: a fold per family */
+    PL_SPLIT_KIN,    /* all jobs of architectures of one kind (ResNet and its kin) on one side */
 } pl_split;
 
 /* index: a pl_split; "none", "row", ...; NULL past the end. */

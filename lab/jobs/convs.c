@@ -108,7 +108,7 @@ static const struct {
     const char *source;
     float weight;
 } sources[] = {
-    {"traced", 2}, {"torchvision", 1}, {"random", 0.8f}, {"cnn", 0.5f}, {"cnn-near", 0.5f}};
+    {"traced", 1}, {"torchvision", 1}, {"random", 0.8f}, {"cnn", 0.5f}, {"cnn-near", 0.5f}};
 
 static const struct {
     const char *mode;

@@ -440,29 +440,34 @@ static int compare_named(const void *x, const void *y) {
     return order ? order : a->item < b->item ? -1 : a->item > b->item;
 }
 
+enum { BY_MODEL, BY_FAMILY, BY_KIN, GROUPINGS };
+
+static const char *group_of(const pl_measured *item, int by) {
+    const pl_trial *t = &item->facts;
+    const char *model = t->model[0] ? t->model : item->of ? item->of : t->id;
+    return by == BY_FAMILY ? t->family : by == BY_KIN && item->kin ? item->kin : model;
+}
+
 /* Numbers the names in the order of the alphabet, so that they do not depend on the files' order.
  */
 static bool number_groups(pl_jobs *jobs) {
     named *names = malloc((jobs->count + 1) * sizeof *names);
     if (!names) return false;
-    for (int by_family = 0; by_family < 2; by_family++) {
-        for (size_t i = 0; i < jobs->count; i++) {
-            const pl_measured *item = &jobs->items[i];
-            const pl_trial *t = &item->facts;
-            const char *model = t->model[0] ? t->model : item->of ? item->of : t->id;
-            names[i] = (named){by_family ? t->family : model, i};
-        }
+    for (int by = 0; by < GROUPINGS; by++) {
+        for (size_t i = 0; i < jobs->count; i++)
+            names[i] = (named){group_of(&jobs->items[i], by), i};
         qsort(names, jobs->count, sizeof *names, compare_named);
         uint32_t number = 0;
         for (size_t i = 0; i < jobs->count; i++) {
             if (i > 0 && strcmp(names[i].name, names[i - 1].name) != 0) number++;
             pl_measured *item = &jobs->items[names[i].item];
-            if (by_family)
-                item->family = number;
-            else
-                item->model = number;
+            *(by == BY_FAMILY ? &item->family
+              : by == BY_KIN  ? &item->kindred
+                              : &item->model) = number;
         }
-        *(by_family ? &jobs->family_count : &jobs->model_count) = number + 1;
+        *(by == BY_FAMILY ? &jobs->family_count
+          : by == BY_KIN  ? &jobs->kin_count
+                          : &jobs->model_count) = number + 1;
     }
     free(names);
     return true;
@@ -564,7 +569,7 @@ void pl_jobs_close(pl_jobs **jobs) {
     *jobs = NULL;
 }
 
-static const char *const split_names[] = {"none", "row", "model", "family"};
+static const char *const split_names[] = {"none", "row", "model", "family", "kin"};
 
 const char *pl_split_name(size_t index) {
     return index < sizeof split_names / sizeof *split_names ? split_names[index] : NULL;

@@ -9,10 +9,11 @@
 typedef struct pl_measured {
     pl_trial facts; /* id to measured_overhead, has_graph; message: "" */
     pl_job job;
-    pl_profile profile;             /* of its graph where there is one, else of its record */
-    double flops_per_step, step_ms; /* NAN: not measured */
-    double counters[PL_COUNTERS];   /* percent; NAN likewise */
-    uint32_t model, family;         /* numbers of its groups, from 0 */
+    pl_profile profile;              /* of its graph where there is one, else of its record */
+    double flops_per_step, step_ms;  /* NAN: not measured */
+    double counters[PL_COUNTERS];    /* percent; NAN likewise */
+    const char *kin;                 /* what PL_SPLIT_KIN keeps together; NULL: by itself */
+    uint32_t model, family, kindred; /* numbers of its groups, from 0; kindred: by kin */
     /* What the record itself says of the model: a Hugging Face config, or a layer spec; NULL:
      * nothing that can be built. task: of a config, NULL: as it says. */
     const char *description, *task;
@@ -35,7 +36,7 @@ struct pl_jobs {
     pl_convs convs;   /* of files that have convolutions in place of jobs */
     const char *data; /* files and rows, for model files */
     int64_t bin_bytes;
-    uint32_t model_count, family_count;
+    uint32_t model_count, family_count, kin_count;
     int threads;
     pl_limits limits; /* memory: of the files and of all graphs that are open at a time */
     pl_budget budget; /* of the files */

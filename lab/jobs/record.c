@@ -6,6 +6,7 @@
  * unless the line has an error in place of a result: nothing was measured then. Batch and sequence
  * are the record's; a graph was exported with them. */
 #include "lab/jobs/jobs.h"
+#include "lab/jobs/kin.h"
 #include "lend.h"
 
 #include <limits.h>
@@ -133,11 +134,24 @@ static void read_parallel(reader *r, pl_job *job) {
         pl_json_fail_at(&r->json, at, "a load of auto, full or sharded");
 }
 
+/* first, a space, second; NULL: out of memory, which the reader knows then. */
+static const char *joined(reader *r, const char *first, size_t length, const char *second) {
+    size_t more = strlen(second);
+    char *text = pl_arena_alloc(r->arena, length + more + 2);
+    r->no_memory |= !text;
+    if (!text) return NULL;
+    memcpy(text, first, length);
+    text[length] = ' ';
+    memcpy(text + length + 1, second, more + 1);
+    return text;
+}
+
 /* What keeps jobs of a model together: its kind and name, or for one made up all that describes
- * it. */
-static void read_model(reader *r, pl_trial *trial) {
+ * it; and those of its kin: of one made up its kind and what its generator calls it. */
+static void read_model(reader *r, pl_measured *item) {
+    pl_trial *trial = &item->facts;
     pl_json_text key;
-    const char *kind = "", *name = "", *from = r->json.at;
+    const char *kind = "", *name = "", *variety = "", *from = r->json.at;
     if (pl_json_peek(&r->json) != '{') {
         pl_json_skip(&r->json);
         return;
@@ -149,21 +163,25 @@ static void read_model(reader *r, pl_trial *trial) {
             read_text(r, &kind);
         else if (PL_JSON_IS(&key, "name") && pl_json_peek(&r->json) == '"')
             read_text(r, &name);
+        else if ((PL_JSON_IS(&key, "arch") || PL_JSON_IS(&key, "cell")) &&
+                 pl_json_peek(&r->json) == '"')
+            read_text(r, &variety);
         else
             pl_json_skip(&r->json);
     }
     if (r->json.failure || r->no_memory) return;
-    size_t raw = (size_t)(r->json.at - from), length = strlen(kind) + strlen(name) + 2;
-    char *copy = pl_arena_alloc(r->arena, name[0] ? length : raw + 1);
+    size_t raw = (size_t)(r->json.at - from);
+    int shared = 0;
+    const char *kin = name[0] ? pl_kin_of(name, &shared) : variety;
+    item->kin = name[0] ? joined(r, kin, (size_t)shared, "") : joined(r, kind, strlen(kind), kin);
+    if (name[0]) {
+        trial->model = joined(r, kind, strlen(kind), name);
+        return;
+    }
+    char *copy = pl_arena_alloc(r->arena, raw + 1);
     r->no_memory |= !copy;
     if (!copy) return;
-    if (name[0]) {
-        memcpy(copy, kind, strlen(kind));
-        copy[strlen(kind)] = ' ';
-        memcpy(copy + strlen(kind) + 1, name, strlen(name) + 1);
-    } else {
-        memcpy(copy, from, raw);
-    }
+    memcpy(copy, from, raw);
     trial->model = copy;
 }
 
@@ -255,7 +273,7 @@ static void read_job(reader *r, pl_measured *i) {
         else if (PL_JSON_IS(&key, "optimizer"))
             read_text(r, &trial->optimizer);
         else if (PL_JSON_IS(&key, "model"))
-            read_model(r, trial);
+            read_model(r, i);
         else if (PL_JSON_IS(&key, "arch"))
             read_text(r, &architecture);
         else if (PL_JSON_IS(&key, "config"))
@@ -294,9 +312,10 @@ static void read_job(reader *r, pl_measured *i) {
     if (r->json.failure) return;
     i->task = task_of(class);
     i->no_sequence = strstr(class, "Image") || strstr(class, "Audio");
+    if (strstr(class, "Audio")) i->description = NULL; /* how long the sounds are, no record says */
     if (!i->description && trial->model[0] == '{') i->description = trial->model; /* made up */
-    if (architecture)
-        trial->model = architecture; /* whose models stay together, whatever their size */
+    if (architecture) /* whose models stay together, whatever their size */
+        trial->model = i->kin = architecture;
     if (trial->optimizer[0]) job->optimizer = trial->optimizer;
     if (trial->precision[0] && !pl_precision_parse(trial->precision, &job->precision))
         pl_json_fail_at(&r->json, at, "a precision that is known");

@@ -132,6 +132,7 @@ static pl_status deal(const evaluation *e, uint32_t *fold, size_t count, const s
     for (size_t i = 0; i < count; i++) {
         const pl_measured *item = &e->jobs->items[rows[i]];
         keys[i] = s->split == PL_SPLIT_FAMILY ? item->family
+                  : s->split == PL_SPLIT_KIN  ? item->kindred
                   : s->split == PL_SPLIT_MODEL
                       ? item->model
                       : (uint32_t)fmin(UINT32_MAX, e->target->measured(item) / bin);

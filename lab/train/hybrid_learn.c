@@ -1,10 +1,13 @@
 /* hybrid_learn: see hybrid_learn.h.
  *
- * Jobs are split by model into folds. Those of a fold are simulated with a forest that saw neither
- * their layers nor any near them, so that what is learnt of the interval is true of new models. Two
+ * Jobs are split by kin into folds: architectures that share their blocks stay together, since of
+ * one that a user asks about the kin may be missing too. Those of a fold are simulated with a forest
+ * that saw neither their layers nor any near them, so that what is learnt of the interval is true of
+ * new models. Two
  * quantiles of log2(truth / peak) are learnt by gradient boosting; how far they fall short on the
  * folds that they did not see gives one margin per kind of job (conformalised quantile regression:
- * Romano, Patterson, Candès 2019; with folds as in cross-conformal prediction, Vovk 2015).
+ * Romano, Patterson, Candès 2019; with folds as in cross-conformal prediction, Vovk 2015), and one
+ * of jobs whose operators have forms that no other fold's jobs have (estimate/forms.h).
  *
  * A training set that leaves jobs out (evaluate --split) is not to know them: what was measured of
  * layers that they have is not learnt from either.
@@ -24,10 +27,11 @@
 
 #include "lab/learn/folds.h"
 #include "lab/learn/metrics.h"
+#include "lab/train/missed.h"
 #include "lab/train/workspace_forest_train.h"
 #include "lend.h"
 
-enum { FOLDS = 3, ALL = FOLDS /* no fold */, LEAST = 40 /* jobs to learn from */ };
+enum { FOLDS = 4, ALL = FOLDS /* no fold */, LEAST = 40 /* jobs to learn from */ };
 static const double quantile_share = 0.03; /* on each side, before the margin */
 
 static pl_status no_memory(pl_error *err) {
@@ -35,6 +39,12 @@ static pl_status no_memory(pl_error *err) {
 }
 
 /* ---- jobs ---- */
+
+/* What a job's operators make in one form. */
+typedef struct form {
+    char *text; /* malloc'ed */
+    double bytes;
+} form;
 
 typedef struct job_sample {
     const pl_measured *item;
@@ -46,6 +56,9 @@ typedef struct job_sample {
     uint32_t fold;
     pl_conv_layer *layers;
     size_t layer_count;
+    form *forms; /* [form_count], each once */
+    size_t form_count, form_room;
+    bool no_memory; /* for them */
 } job_sample;
 
 typedef struct job_samples {
@@ -60,7 +73,11 @@ typedef struct job_samples {
 } job_samples;
 
 static void samples_close(job_samples *s) {
-    for (size_t i = 0; s->samples && i < s->count; i++) free(s->samples[i].layers);
+    for (size_t i = 0; s->samples && i < s->count; i++) {
+        for (size_t k = 0; k < s->samples[i].form_count; k++) free(s->samples[i].forms[k].text);
+        free(s->samples[i].forms);
+        free(s->samples[i].layers);
+    }
     free(s->samples);
 }
 
@@ -75,6 +92,27 @@ static bool lacks_optimizer(const pl_measured *item, const pl_report *report) {
     int64_t less = report->allocated_bytes - item->facts.measured_allocated;
     return item->job.precision == PL_AMP_FP16 && item->facts.measured_allocated > 0 && state > 0 &&
            less > state / 4 && less > report->allocated_bytes / 100;
+}
+
+static void note_form(void *context, const char *text, double bytes) {
+    job_sample *p = context;
+    size_t i = 0;
+    while (i < p->form_count && strcmp(p->forms[i].text, text) != 0) i++;
+    if (i == p->form_room) {
+        size_t room = p->form_room ? 2 * p->form_room : 64;
+        form *grown = realloc(p->forms, room * sizeof *grown);
+        p->no_memory |= !grown;
+        if (!grown) return;
+        p->forms = grown;
+        p->form_room = room;
+    }
+    if (i == p->form_count) {
+        char *copy = strdup(text);
+        p->no_memory |= !copy;
+        if (!copy) return;
+        p->forms[p->form_count++] = (form){.text = copy};
+    }
+    p->forms[i].bytes += bytes;
 }
 
 /* A job that cannot be simulated is not seen; what fails is memory, a limit, or the forest. */
@@ -95,7 +133,8 @@ static pl_status observe(job_sample *p, const pl_question *q, const pl_weights *
     }
     if (p->seen && first) {
         p->layers = pl_workspace_chooser_layers(chooser, &p->layer_count);
-        if (!p->layers) status = no_memory(err);
+        if (!q->subject.model->trace) pl_forms_each(q->subject.graph, note_form, p);
+        if (!p->layers || p->no_memory) status = no_memory(err);
     }
     pl_workspace_chooser_close(&chooser);
     return status;
@@ -149,7 +188,7 @@ static pl_status samples_open(job_samples *s, const pl_training_set *set, pl_err
         const pl_measured *item = &jobs->items[i];
         if (item->graph_status != PL_OK || item->facts.measured_bytes <= 0) continue;
         s->samples[s->count++] = (job_sample){.item = item, .in_set = in_set[i], .fold = ALL};
-        if (in_set[i]) groups[count++] = item->model;
+        if (in_set[i]) groups[count++] = item->kindred;
     }
     if (status == PL_OK && count < LEAST)
         status =
@@ -215,15 +254,99 @@ static pl_status simulate_apart(job_samples *s, uint32_t fold, pl_error *err) {
     return status;
 }
 
+/* ---- forms ---- */
+
+/* Of the jobs of all folds but one; NULL: out of memory. */
+static pl_forms *forms_of(const job_samples *s, uint32_t but) {
+    pl_forms *forms = pl_forms_new();
+    for (size_t i = 0; forms && i < s->count; i++) {
+        const job_sample *p = &s->samples[i];
+        if (!p->in_set || !p->seen || p->fold == but) continue;
+        for (size_t k = 0; forms && k < p->form_count; k++)
+            if (!pl_forms_add(forms, p->forms[k].text)) pl_forms_close(&forms);
+    }
+    return forms;
+}
+
+/* What is strange of a fold's jobs is what the other folds' jobs do not have. */
+static pl_status find_strange(job_samples *s, uint32_t fold, pl_error *err) {
+    pl_forms *forms = forms_of(s, fold);
+    if (!forms) return no_memory(err);
+    for (size_t i = 0; i < s->count; i++) {
+        job_sample *p = &s->samples[i];
+        double bytes = 0;
+        if (!p->in_set || !p->seen || p->fold != fold) continue;
+        for (size_t k = 0; k < p->form_count; k++)
+            if (!pl_forms_have(forms, p->forms[k].text)) bytes += p->forms[k].bytes;
+        p->observation.strange = bytes / exp2((double)p->observation.signals[0]);
+    }
+    pl_forms_close(&forms);
+    return PL_OK;
+}
+
+static int compare_texts(const void *x, const void *y) {
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+/* All forms, in the order of the alphabet; each once, malloc'ed. NULL: out of memory. */
+static const char **form_names(const job_samples *s, size_t *count) {
+    size_t room = 0, kept = 0;
+    *count = 0;
+    for (size_t i = 0; i < s->count; i++) room += s->samples[i].form_count;
+    const char **names = calloc(room + 1, sizeof *names);
+    for (size_t i = 0; names && i < s->count; i++) {
+        const job_sample *p = &s->samples[i];
+        if (!p->in_set || !p->seen) continue;
+        for (size_t k = 0; k < p->form_count; k++) names[(*count)++] = p->forms[k].text;
+    }
+    if (names) qsort(names, *count, sizeof *names, compare_texts);
+    for (size_t i = 0; names && i < *count; i++)
+        if (i == 0 || strcmp(names[i], names[kept - 1]) != 0) names[kept++] = names[i];
+    *count = kept;
+    return names;
+}
+
+/* A part whose columns they are: a job has a form or not. */
+static pl_status learn_forms(pl_weights *weights, const job_samples *s, pl_error *err) {
+    size_t columns, count = 0;
+    const char **names = form_names(s, &columns);
+    float *values = NULL, *truths = calloc(s->count + 1, sizeof *truths);
+    if (names && columns) values = calloc(s->count + 1, columns * sizeof *values);
+    pl_status status = names && truths && (values || !columns) ? PL_OK : no_memory(err);
+    for (size_t i = 0; status == PL_OK && columns && i < s->count; i++) {
+        const job_sample *p = &s->samples[i];
+        if (!learnt_from(p)) continue;
+        for (size_t k = 0; k < p->form_count; k++) {
+            const char *text = p->forms[k].text, **at;
+            at = bsearch(&text, names, columns, sizeof *names, compare_texts);
+            values[count * columns + (size_t)(at - names)] = 1;
+        }
+        truths[count++] = (float)p->truth;
+    }
+    pl_samples samples = {
+        .count = count, .columns = columns, .values = values, .names = names, .targets = truths};
+    pl_trained_settings settings =
+        settings_of(s->training_set, PL_HYBRID_FORMS, "trees=1 rate=0.01 leaves=2 min_leaf=20");
+    pl_trained *part = NULL;
+    if (status == PL_OK && columns)
+        status = pl_trained_train(&part, pl_method_of(s->training_set->estimator)->learner,
+                                  &samples, &settings, err);
+    if (status == PL_OK && columns) pl_weights_add(weights, part);
+    free(names);
+    free(values);
+    free(truths);
+    return status;
+}
+
 /* ---- intervals ---- */
 
 /* One side of the interval. */
 typedef struct side {
     const char *target;
-    double sign;
+    double sign, outside; /* share of the truths */
 } side;
 
-static const side sides[] = {{"low", -1}, {"high", 1}};
+static const side sides[] = {{"low", -1, PL_HYBRID_BELOW}, {"high", 1, PL_HYBRID_ABOVE}};
 
 /* Learns a quantile from the samples of all folds but one. */
 static pl_status learn_side(pl_trained **out, const job_samples *s, const side *side, uint32_t but,
@@ -280,23 +403,48 @@ static pl_status measure_shortfall(double *short_by, const job_samples *s, const
     return PL_OK;
 }
 
-/* The margins of each kind: the quantile of what its jobs fell short by, a little further out for
- * there being few of them (the conformal correction). */
-static pl_status set_margins(pl_trained *part, const job_samples *s, const double *short_by,
-                             pl_error *err) {
-    double *own = calloc(s->count + 1, sizeof *own);
+/* Jobs of a kin count less the more of it there are: what is asked about is of a kin that is not
+ * here, and one generator made 400 of the jobs. */
+static double weight_of(const job_samples *s, const job_sample *p) {
+    size_t kin = 0;
+    for (size_t i = 0; i < s->count; i++)
+        kin += learnt_from(&s->samples[i]) && s->samples[i].item->kindred == p->item->kindred;
+    return 1 / sqrt((double)kin);
+}
+
+static bool is_strange(const job_sample *p) {
+    return p->observation.strange > PL_HYBRID_STRANGE;
+}
+
+/* What jobs of a kind fell short by, those that are not strange, and those that are; the number. */
+static size_t short_of(pl_missed *out, const job_samples *s, const double *short_by, int kind,
+                       bool known, bool strange) {
+    size_t count = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const job_sample *p = &s->samples[i];
+        bool wanted = is_strange(p) ? strange && !p->observation.recurrent : known;
+        if (learnt_from(p) && (int)p->observation.kind == kind && wanted)
+            out[count++] = (pl_missed){short_by[i] / p->observation.scale, weight_of(s, p)};
+    }
+    return count;
+}
+
+/* The margins of each kind, by its jobs that are not strange where these are enough; and of what is
+ * strange and has no convolutions: with them, workspaces hide what operators are off by. */
+static pl_status set_margins(pl_trained *part, const job_samples *s, const side *side,
+                             const double *short_by, pl_error *err) {
+    pl_missed *own = calloc(s->count + 1, sizeof *own);
     if (!own) return no_memory(err);
     for (int kind = 0; kind < PL_EVIDENCE_KINDS; kind++) {
-        size_t count = 0;
-        for (size_t i = 0; i < s->count; i++)
-            if (learnt_from(&s->samples[i]) && (int)s->samples[i].observation.kind == kind)
-                own[count++] = short_by[i];
-        pl_sort(own, count);
-        double n = (double)count;
-        double at = count ? fmin(1, (1 - PL_HYBRID_OUTSIDE) * (n + 1) / n) : 0;
-        part->extra[PL_HYBRID_MARGIN + kind] = count ? pl_quantile(own, count, at) : 0;
-        part->extra[PL_HYBRID_JOBS + kind] = n;
+        size_t count = short_of(own, s, short_by, kind, true, false);
+        if (count < PL_HYBRID_LEAST_JOBS) count = short_of(own, s, short_by, kind, true, true);
+        part->extra[PL_HYBRID_MARGIN + kind] = pl_missed_quantile(own, count, side->outside);
+        part->extra[PL_HYBRID_JOBS + kind] = (double)count;
     }
+    size_t count = short_of(own, s, short_by, PL_EVIDENCE_PLAIN, false, true);
+    part->extra[PL_HYBRID_STRANGE_MARGIN] =
+        pl_missed_quantile(own, count, PL_HYBRID_STRANGE_OUTSIDE);
+    part->extra[PL_HYBRID_STRANGE_JOBS] = (double)count;
     free(own);
     return PL_OK;
 }
@@ -313,7 +461,7 @@ static pl_status learn_interval(pl_weights *weights, const job_samples *s, pl_er
             pl_trained_close(&part);
         }
         if (status == PL_OK) status = learn_side(&part, s, &sides[k], ALL, err);
-        if (status == PL_OK) status = set_margins(part, s, short_by, err);
+        if (status == PL_OK) status = set_margins(part, s, &sides[k], short_by, err);
         if (status == PL_OK)
             pl_weights_add(weights, part);
         else
@@ -359,7 +507,10 @@ pl_status pl_hybrid_learn(pl_weights **out, const pl_training_set *set, pl_error
         status = simulate_apart(&s, fold, err);
         report_progress(set, ++done, steps);
     }
+    for (uint32_t fold = 0; status == PL_OK && fold < FOLDS; fold++)
+        status = find_strange(&s, fold, err);
     if (status == PL_OK) status = learn_interval(weights, &s, err);
+    if (status == PL_OK) status = learn_forms(weights, &s, err);
     report_progress(set, ++done, steps);
     if (status == PL_OK && forest) {
         status = train_forest(weights, &s, ALL, err);

@@ -252,6 +252,7 @@ static pl_status material_open(material *m, const pl_training_set *set, const pl
         m->truths[m->count] = truth;
         m->profiles[m->count] = &item->profile;
         m->groups[m->count++] = split == PL_SPLIT_FAMILY  ? item->family
+                                : split == PL_SPLIT_KIN   ? item->kindred
                                 : split == PL_SPLIT_MODEL ? item->model
                                                           : (uint32_t)i;
     }

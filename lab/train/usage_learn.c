@@ -1,8 +1,9 @@
 /* usage_learn: how the corrections of usage.c are learnt.
  *
  * Every measured job with a step time is walked; what is learnt, by gradient boosting, is log2 of
- * truth over walk. Intervals come from jobs kept apart by model: each fold is predicted by what was
- * learnt from the others, and the quantiles of what was missed are kept, for each kind of bound.
+ * truth over walk. Intervals come from jobs kept apart by kin: each fold is predicted by what was
+ * learnt from the others, and the quantiles of what was missed are kept, for each kind of bound;
+ * jobs count less the more there are of their kin, since what is asked about is of another.
  *
  * Left out: jobs that cannot be walked, those that are out of memory. */
 #include <math.h>
@@ -12,6 +13,7 @@
 #include "lab/learn/folds.h"
 #include "lab/learn/metrics.h"
 #include "lab/learn/trained_train.h"
+#include "lab/train/missed.h"
 #include "lab/train/learned.h"
 #include "lend.h"
 
@@ -106,7 +108,7 @@ static pl_status samples_open(job_samples *s, const pl_training_set *set, pl_err
     for (size_t i = 0; status == PL_OK && i < s->count; i++) {
         if (!s->samples[i].seen) continue;
         s->samples[kept] = s->samples[i];
-        groups[kept++] = s->samples[i].item->model;
+        groups[kept++] = s->samples[i].item->kindred;
     }
     s->count = kept;
     if (status == PL_OK && kept < LEAST)
@@ -184,22 +186,34 @@ static double missed(const job_sample *p, int target) {
     return p->truth[target] - fmin(said, 100);
 }
 
+/* Of jobs of a bound whose target is known, as many as a job's kin has. */
+static size_t kin_of(const job_samples *s, const job_sample *p, int target) {
+    size_t count = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const job_sample *other = &s->samples[i];
+        count += other->bound == p->bound && other->item->kindred == p->item->kindred &&
+                 isfinite(missed(other, target));
+    }
+    return count;
+}
+
 static pl_status set_interval(pl_trained *part, const job_samples *s, int target, pl_error *err) {
-    double *own = calloc(s->count + 1, sizeof *own);
+    pl_missed *own = calloc(s->count + 1, sizeof *own);
     if (!own) return no_memory(err);
     const double outside = (1 - PL_USAGE_COVERAGE) / 2;
     for (int bound = 0; bound < PL_BOUNDS; bound++) {
         size_t count = 0;
         for (size_t i = 0; i < s->count; i++) {
-            double miss = missed(&s->samples[i], target);
-            if ((int)s->samples[i].bound == bound && isfinite(miss)) own[count++] = miss;
+            const job_sample *p = &s->samples[i];
+            double miss = missed(p, target);
+            if ((int)p->bound != bound || !isfinite(miss)) continue;
+            own[count++] = (pl_missed){miss, 1 / sqrt((double)kin_of(s, p, target))};
         }
-        pl_sort(own, count);
-        /* further out for there being few (the conformal correction) */
-        double n = (double)count, far = count ? fmin(1, (1 - outside) * (n + 1) / n) : 1;
-        part->extra[PL_USAGE_BELOW + bound] =
-            count ? fmin(0, pl_quantile(own, count, 1 - far)) : -1;
-        part->extra[PL_USAGE_ABOVE + bound] = count ? fmax(0, pl_quantile(own, count, far)) : 1;
+        double above = pl_missed_quantile(own, count, outside);
+        for (size_t i = 0; i < count; i++) own[i].by = -own[i].by;
+        double below = pl_missed_quantile(own, count, outside);
+        part->extra[PL_USAGE_BELOW + bound] = count ? fmin(0, -below) : -1;
+        part->extra[PL_USAGE_ABOVE + bound] = count ? fmax(0, above) : 1;
     }
     free(own);
     return PL_OK;

@@ -20,6 +20,11 @@ extern const char *const pl_evidence_names[PL_EVIDENCE_SIGNALS];
 typedef struct pl_observation {
     pl_evidence_kind kind;
     float signals[PL_EVIDENCE_SIGNALS];
+    bool recurrent; /* cuDNN's recurrent layers */
+    double scale;   /* of the margin: how much of the peak hangs on workspaces that are guessed */
+    /* What operators make in forms that no measured job has (forms.h), over the peak. Who knows the
+     * forms fills it. */
+    double strange;
     pl_walk walk; /* of the last step */
 } pl_observation;
 

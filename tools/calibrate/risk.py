@@ -1,11 +1,11 @@
 """Makes the tables of src/estimate/verdict.c: how far from the peak a job's truth lies, by risk and by what the interval was made of;
 and says how well lines that were made so hold on architectures that were kept apart.
 
-    plimsoll evaluate memory.jsonl.xz data/h200/jobs.jsonl.xz data/h200/convs.jsonl.xz data/h200/convs2.jsonl.xz --described --graphs graphs \\
-        --estimator sim,hybrid --split model --seed 1 --csv split-1.csv          # and --seed 2 to 5
+    plimsoll evaluate memory.jsonl.xz data/h200/jobs.jsonl.xz data/h200/convs*.jsonl.xz --described --graphs graphs \\
+        --estimator sim,hybrid --split kin --folds 4 --seed 1 --csv split-1.csv          # and --seed 2 to 5
     risk.py split-*.csv [--check]
 
-Each file is one split by model: the intervals in it are of weights that had not seen the job's architecture.  Up to five splits are laid side by side, so
+Each file is one split by kin: the intervals in it are of weights that had not seen the job's architecture, nor those of its kind.  Up to five splits are laid side by side, so
 that a quantile does not hang on which layers one of them left out; a quantile is that of the jobs, not of as many more.  --check: the share of jobs above the
 line, the table made anew from the other architectures.  amp-fp16 jobs are left out of the lower side: in a tenth of them the scaler skipped every
 measured step, and they lack the optimizer's state.  Needs no library."""
@@ -55,7 +55,7 @@ def table(side, splits):
         elif risk == USUAL:
             out.append(1.0)
         else:
-            out.append(max(0.0, quantile([truth - end for _, truth, end in side], risk, jobs)))
+            out.append(max(0.001, quantile([truth - end for _, truth, end in side], risk, jobs)))  # beyond the end, if by a hair
     out[0] = 0.0
     for i in range(1, len(out)):  # no line moves back as the risk falls
         if RISKS[i] != USUAL and RISKS[i - 1] != USUAL:

@@ -5,6 +5,7 @@
  *
  * Jobs of which too few were measured keep interval.c's rows: cudnn.benchmark, DDP and FSDP2, other
  * cards, operators without a rule, hidden branches. */
+#include "estimate/forms.h"
 #include "estimate/hybrid.h"
 #include "estimate/usage.h"
 
@@ -28,9 +29,25 @@ static pl_status bound_of(double *out, const pl_trained *part, const pl_observat
                        part->target);
     pl_status status = pl_trained_predict(part, &sample, &quantile, err);
     if (status != PL_OK) return status;
-    double bound = fmax(0, side * (double)quantile) + part->extra[PL_HYBRID_MARGIN + seen->kind];
+    double margin = part->extra[PL_HYBRID_MARGIN + seen->kind] * seen->scale;
+    bool strange = seen->strange > PL_HYBRID_STRANGE;
+    if (strange)
+        margin = fmax(margin, seen->recurrent ? PL_HYBRID_STRANGE_RECURRENT
+                                              : part->extra[PL_HYBRID_STRANGE_MARGIN]);
+    double bound = fmax(0, side * (double)quantile) + margin;
+    if (strange) bound = fmax(bound, log2(1 + fmin(seen->strange, PL_HYBRID_STRANGE_MOST)));
     *out = side * fmin(fmax(0, bound), 4);
     return PL_OK;
+}
+
+/* Traces have no operators: what they recorded is what was allocated. */
+static pl_status find_strange(pl_observation *seen, const pl_report *report,
+                              const pl_subject *subject, const pl_weights *weights, pl_error *err) {
+    const pl_trained *forms = pl_weights_part(weights, PL_HYBRID_FORMS);
+    seen->strange = 0;
+    if (!forms || subject->model->trace || report->peak_bytes <= 0) return PL_OK;
+    seen->strange = pl_forms_strange(forms, subject->graph) / (double)report->peak_bytes;
+    return isfinite(seen->strange) ? PL_OK : pl_fail(err, PL_MISSING, NULL, -1, "out of memory");
 }
 
 static pl_status estimate(pl_report *report, const pl_subject *subject, const pl_weights *weights,
@@ -41,8 +58,13 @@ static pl_status estimate(pl_report *report, const pl_subject *subject, const pl
     pl_status status = pl_workspace_chooser_open(&chooser, weights, err);
     if (status == PL_OK) status = pl_evidence_observe(report, &seen, subject, chooser, err);
     if (status == PL_OK) status = pl_workspace_chooser_status(chooser, err);
+    if (status == PL_OK) status = find_strange(&seen, report, subject, weights, err);
     if (status == PL_OK) status = bound_of(&low, pl_weights_part(weights, "low"), &seen, -1, err);
     if (status == PL_OK) status = bound_of(&high, pl_weights_part(weights, "high"), &seen, 1, err);
+    if (subject->model->trace) { /* NAN stays */
+        low = low > -log2(1 + PL_HYBRID_TRACE_BELOW) ? -log2(1 + PL_HYBRID_TRACE_BELOW) : low;
+        high = high < log2(1 + PL_HYBRID_TRACE_ABOVE) ? log2(1 + PL_HYBRID_TRACE_ABOVE) : high;
+    }
     if (status == PL_OK && isfinite(low) && isfinite(high)) {
         report->low_bytes = (int64_t)((double)report->peak_bytes * exp2(low));
         report->high_bytes = (int64_t)ceil((double)report->peak_bytes * exp2(high));
