@@ -535,21 +535,21 @@ static const kin megatron = {.package = "megatron_bert",
                              .norm_last = true,
                              .sparse = true};
 
-#define ROW(type, kin, kept)                                                                       \
+#define ROW(type, kin, kept, length)                                                               \
     {                                                                                              \
         .model_type = type, .tasks = 1u << PL_TASK_CAUSAL, .usual = PL_TASK_CAUSAL,                \
         .build = build, .plan = &(kin), .version = "5.22", .learnt_positions = true,               \
-        .kept_positions = kept, .usual_positions = 512                                             \
+        .kept_positions = kept, .usual_positions = 512, .usual_seq = length                        \
     }
 
 const pl_hf_family pl_hf_bert_more[] = {
-    ROW("megatron-bert", megatron, 0),
-    ROW("bert-generation", generation, 0),
-    ROW("rembert", rembert, 0),
-    ROW("roformer", roformer, 0),
-    ROW("roc_bert", roc, 0),
-    ROW("roberta-prelayernorm", before, 2),
-    ROW("xlm-roberta-xl", large, 2),
-    ROW("big_bird", big_bird, 0),
+    ROW("megatron-bert", megatron, 0, 0),
+    ROW("bert-generation", generation, 0, 0),
+    ROW("rembert", rembert, 0, 0),
+    ROW("roformer", roformer, 0, 0),
+    ROW("roc_bert", roc, 0, 0),
+    ROW("roberta-prelayernorm", before, 2, 0),
+    ROW("xlm-roberta-xl", large, 2, 0),
+    ROW("big_bird", big_bird, 0, 512),
     {0},
 };
