@@ -131,14 +131,21 @@ pl_value *pl_new_output(pl_eager *e, const pl_node *node, uint32_t i, pl_dtype d
         channels_last_strides(out->dims, out->sizes, strides);
         return pl_new(e, dtype, out->dims, out->sizes, strides);
     }
-    /* In another type than the graph's, copies that its casts make are laid out anew
-     * (x.transpose(1, 2).to(float32, contiguous) of float32 is x itself). */
-    if (like && e->retyped && pl_same_sizes(like, out->dims, out->sizes) && pl_is_dense(like))
-        return pl_new(e, dtype, out->dims, out->sizes, like->strides);
     /* The graph's strides hold where they are dense; a view's strides must not reach into its base.
      */
     pl_value shape = {.sizes = out->sizes, .strides = out->strides, .dims = out->dims};
     return pl_new(e, dtype, out->dims, out->sizes, pl_is_dense(&shape) ? out->strides : NULL);
+}
+
+/* What an operator by elements makes of x. In another type than the graph's, copies that its casts
+ * make are laid out anew (x.transpose(1, 2).to(float32, contiguous) of float32 is x itself), and
+ * what is made of them follows. */
+static pl_value *new_like_first(pl_eager *e, const pl_node *node, pl_dtype dtype,
+                                const pl_value *x) {
+    const pl_tensor *out = pl_output_tensor(e, node, 0);
+    if (out && x && e->retyped && pl_same_sizes(x, out->dims, out->sizes) && pl_is_dense(x))
+        return pl_new(e, dtype, out->dims, out->sizes, x->strides);
+    return pl_new_output(e, node, 0, dtype, x);
 }
 
 /* ---- casts ---- */
@@ -460,9 +467,9 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
             break;
         case 'o':
             result = in_place && args[0] ? pl_alias_like(e, args[0])
-                                         : pl_new_output(e, node, 0, dtype, args[0]);
+                                         : new_like_first(e, node, dtype, args[0]);
             break;
-        case 't': scratch_add(e, &s, pl_new_output(e, node, 0, dtype, args[0])); break;
+        case 't': scratch_add(e, &s, new_like_first(e, node, dtype, args[0])); break;
         case 'T':
             if (args[0]) scratch_add(e, &s, pl_new_like(e, args[0], args[0]->dtype));
             break;
@@ -470,11 +477,11 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
             if (args[0] && args[0]->dtype != dtype)
                 scratch_add(e, &s, pl_new_like(e, args[0], dtype));
             break;
-        case 'b': scratch_add(e, &s, pl_new_output(e, node, 0, PL_DT_BOOL, args[0])); break;
+        case 'b': scratch_add(e, &s, new_like_first(e, node, PL_DT_BOOL, args[0])); break;
         case 's': scratch_add(e, &s, pl_new_flat(e, dtype, -1)); break;
-        case 'e': extra = pl_new_output(e, node, 0, dtype, args[0]); break;
-        case 'i': extra = pl_new_output(e, node, 0, PL_DT_I64, args[0]); break;
-        case 'm': extra = pl_new_output(e, node, 0, PL_DT_BOOL, args[0]); break;
+        case 'e': extra = new_like_first(e, node, dtype, args[0]); break;
+        case 'i': extra = new_like_first(e, node, PL_DT_I64, args[0]); break;
+        case 'm': extra = new_like_first(e, node, PL_DT_BOOL, args[0]); break;
         case '-': scratch_free_oldest(e, &s); break;
         default:
             if (*at >= '1' && *at <= '9') scratch_free_newest(e, &s, *at - '0');
@@ -482,7 +489,7 @@ void pl_run_by_rule(pl_eager *e, const pl_node *node, const pl_operator *op) {
         }
     }
     if (!result)
-        result = pl_new_output(e, node, 0, dtype, args[0]);
+        result = new_like_first(e, node, dtype, args[0]);
     else if (result->base)
         result->base = args[0]->base; /* the same tensor, no view of it */
     pl_fn *fn = op->backward && !node->no_grad && pl_dtype_is_float(result->dtype)
