@@ -19,8 +19,9 @@ from pathlib import Path
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # What the C side is built of, from the repository's root.
-SOURCES = ("meson.build", "meson_options.txt", "LICENSE", "plimsoll.map", "lab.map", "live.map", "include", "src", "lab", "cli", "models", "completions",
-           "docs/man", "tools/gpus.awk", "tools/embed.sh", "tools/wheel.sh", "tools/calibrate/features.c", "tools/workspace/requests.c")
+SOURCES = ("meson.build", "meson_options.txt", "LICENSE", "plimsoll.map", "lab.map", "live.map", "include", "src", "lab", "cli", "models",
+           "completions", "docs/man", "tools/gpus.awk", "tools/embed.sh", "tools/wheel.sh", "tools/calibrate/features.c",
+           "tools/calibrate/untold.c", "tools/workspace/requests.c")
 LIBRARIES = re.compile(r"lib(plimsoll|plimsoll-lab)\.(so\.\d+|\d+\.dylib)")  # by the name they are loaded under
 
 # libz.so.1 is every manylinux's, but not with every symbol: the first glibc 2.N whose policy has them.

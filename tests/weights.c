@@ -204,9 +204,12 @@ static void unaligned_bytes_are_copied(void) {
     CHECK_INT(pl_weights_for(&built_in, pl_estimator_named("hybrid"), NULL, &err), PL_OK);
     for (size_t i = 0; weights && built_in && i < weights->part_count; i++) {
         const pl_trained *a = weights->parts[i], *b = built_in->parts[i];
-        enum { COLUMNS = 64, CLASSES = 64 };
-        const char *names[COLUMNS];
-        float values[COLUMNS], first[CLASSES], second[CLASSES];
+        enum { CLASSES = 64 };
+        const char **names = calloc(a->column_count + 1, sizeof *names);
+        float *values = calloc(a->column_count + 1, sizeof *values), first[CLASSES],
+              second[CLASSES];
+        CHECK(names && values && a->class_count <= CLASSES);
+        if (!names || !values) abort();
         for (size_t c = 0; c < a->column_count; c++) names[c] = a->columns[c].name;
         for (size_t c = 0; c < a->column_count; c++) values[c] = (float)(c * i % 7);
         pl_samples samples = {
@@ -215,6 +218,8 @@ static void unaligned_bytes_are_copied(void) {
         CHECK_INT(pl_trained_predict(b, &samples, second, &err), PL_OK);
         size_t outputs = a->class_count ? a->class_count : 1;
         CHECK(memcmp(first, second, outputs * sizeof *first) == 0);
+        free(names);
+        free(values);
     }
     pl_weights_close(&weights);
     free(odd);

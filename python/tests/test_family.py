@@ -23,21 +23,14 @@ ENCODER = {k: v for k, v in TEXT.items() if k != "num_key_value_heads"}
 
 # model_type: what differs from its defaults, the class that is built
 FAMILIES = {
-    "glm4": (dict(TEXT, head_dim=16), "Glm4ForCausalLM"),
-    "olmoe": (dict(TEXT, num_experts=4, num_experts_per_tok=2), "OlmoeForCausalLM"),
-    "lfm2": (dict(TEXT, layer_types=["conv", "full_attention"]), "Lfm2ForCausalLM"),
-    "deepseek_v3": (dict(TEXT, num_key_value_heads=4, n_routed_experts=8, n_group=2, topk_group=1, num_experts_per_tok=2, moe_intermediate_size=32,
-                         q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=16, first_k_dense_replace=1),
-                    "DeepseekV3ForCausalLM"),
-    "modernbert": (dict(ENCODER, cls_token_id=1, sep_token_id=2), "ModernBertForMaskedLM"),
-    "roformer": (dict(ENCODER, embedding_size=64), "RoFormerForMaskedLM"),
-    "rembert": (dict(ENCODER, input_embedding_size=32, output_embedding_size=64), "RemBertForMaskedLM"),
-    "pegasus": (dict(d_model=64, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=96, decoder_ffn_dim=96, encoder_attention_heads=4,
-                     decoder_attention_heads=4, vocab_size=300, max_position_embeddings=128, pad_token_id=0, eos_token_id=1),
-                "PegasusForConditionalGeneration"),
-    "convnext": (dict(hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1], num_labels=7, image_size=64), "ConvNextForImageClassification"),
-    "resnet": (dict(embedding_size=8, hidden_sizes=[16, 24, 32, 40], depths=[1, 1, 1, 1], num_labels=7), "ResNetForImageClassification"),
-    "swin": (dict(embed_dim=24, depths=[2, 2], num_heads=[3, 6], num_labels=7, image_size=64, window_size=4), "SwinForImageClassification"),
+    "phimoe": (dict(TEXT, num_local_experts=4, num_experts_per_tok=2), "PhimoeForCausalLM"),
+    "mpnet": (dict(ENCODER), "MPNetForMaskedLM"),
+    "squeezebert": (dict(ENCODER, embedding_size=64), "SqueezeBertForMaskedLM"),
+    "mobilebert": (dict(ENCODER, embedding_size=32, intra_bottleneck_size=32, num_feedforward_networks=2), "MobileBertForMaskedLM"),
+    "mobilenet_v2": (dict(num_labels=7, image_size=64), "MobileNetV2ForImageClassification"),
+    "poolformer": (dict(hidden_sizes=[8, 16, 24, 32], depths=[1, 1, 1, 1], num_labels=7), "PoolFormerForImageClassification"),
+    "focalnet": (dict(embed_dim=24, depths=[1, 1], focal_levels=[2, 2], focal_windows=[3, 3], num_labels=7, image_size=64),
+                 "FocalNetForImageClassification"),
 }
 
 
@@ -75,7 +68,7 @@ class Families(unittest.TestCase):
                 self.assertEqual((report.peak_bytes, report.breakdown), (wanted.peak_bytes, wanted.breakdown))
 
     def test_batch_and_sequence(self):
-        config = config_of("glm4")
+        config = config_of("phimoe")
         assumed = plimsoll.estimate(config)
         self.assertEqual((assumed.batch, assumed.seq), (1, 128))
         self.assertIn("assumed: a batch of 1, a sequence of 128", assumed.warnings[0])
@@ -87,10 +80,10 @@ class Families(unittest.TestCase):
             plimsoll.estimate(config, batch=0)
 
     def test_task_and_architectures(self):
-        config = config_of("modernbert")
-        self.assertIn("ModernBertForSequenceClassification, as the task says", plimsoll.estimate(config, batch=2, task="classify").warnings[0])
-        config.architectures = ["ModernBertForTokenClassification"]
-        self.assertIn("ModernBertForTokenClassification, as architectures says", plimsoll.estimate(config, batch=2).warnings[0])
+        config = config_of("mpnet")
+        self.assertIn("MPNetForSequenceClassification, as the task says", plimsoll.estimate(config, batch=2, task="classify").warnings[0])
+        config.architectures = ["MPNetForTokenClassification"]
+        self.assertIn("MPNetForTokenClassification, as architectures says", plimsoll.estimate(config, batch=2).warnings[0])
         with self.assertRaisesRegex(plimsoll.UsageError, "no model for the task seq2seq"):
             plimsoll.estimate(config, task="seq2seq")
 
@@ -99,7 +92,7 @@ class Families(unittest.TestCase):
         self.assertEqual(plimsoll.estimate(config, batch=2).via, "config")
 
     def test_a_path_and_a_model_without_inputs(self):
-        config = config_of("glm4")
+        config = config_of("phimoe")
         wanted = plimsoll.estimate(config, batch=2, seq=16)
         with tempfile.TemporaryDirectory() as folder:
             config.save_pretrained(folder)
@@ -111,14 +104,14 @@ class Families(unittest.TestCase):
                 guess = plimsoll.estimate(path, batch=2, seq=16)
             self.assertEqual(guess.via, "file")
             self.assertTrue(any("built as llama" in w for w in guess.warnings), guess.warnings)
-        own = config_of("glm4")
+        own = config_of("phimoe")
         own.use_cache = False
-        report = plimsoll.estimate(transformers.Glm4ForCausalLM(own).train(), batch=2, seq=16)
+        report = plimsoll.estimate(transformers.PhimoeForCausalLM(own).train(), batch=2, seq=16)
         self.assertEqual((report.via, report.peak_bytes), (wanted.via, wanted.peak_bytes))
         self.assertIn("there are no example inputs", report.warnings[0])
 
     def test_what_cannot_be_built_says_why(self):
-        config = transformers.AutoConfig.for_model("llava", text_config=dict(TEXT, model_type="llama"))
+        config = transformers.AutoConfig.for_model("qwen2_audio", text_config=dict(TEXT, model_type="llama"))
         report = plimsoll.estimate(config, batch=1, seq=16)
         self.assertIn("takes text and other inputs together", report.warnings[0])
         self.assertTrue(any("text model" in w for w in report.warnings), report.warnings)

@@ -250,14 +250,14 @@ class Decisions(unittest.TestCase):
         self.assertIn("does not fit NVIDIA T4", repr(no))
 
     def test_three_words(self):
-        told = command("check", EXAMPLE, "--gpu", "t4", "--batch", "512", "--risk", "10", "--json", wanted=11)
-        maybe = plimsoll.fits(EXAMPLE, gpu="t4", batch=512, risk=0.1)
+        told = command("check", EXAMPLE, "--gpu", "t4", "--batch", "480", "--risk", "10", "--json", wanted=11)
+        maybe = plimsoll.fits(EXAMPLE, gpu="t4", batch=480, risk=0.1)
         self.assertFalse(maybe)
         self.assertEqual(maybe.verdict, "may not fit")
         for name in ("verdict", "risk", "usable_bytes", "upper_bytes", "oom_probability", "headroom_bytes"):
             self.assertEqual(*(round(x, 6) if isinstance(x, float) else x for x in (getattr(maybe.report, name), told[name])), name)
         self.assertGreater(maybe.report.oom_probability, 0.1)
-        self.assertTrue(plimsoll.fits(EXAMPLE, gpu="t4", batch=512, risk=0.5))
+        self.assertTrue(plimsoll.fits(EXAMPLE, gpu="t4", batch=480, risk=0.5))
         for wrong in (0, 0.004, 0.6, 5, float("nan"), "5"):
             with self.assertRaises(plimsoll.UsageError):
                 plimsoll.estimate(EXAMPLE, risk=wrong)
