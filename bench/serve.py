@@ -86,7 +86,8 @@ class Daemon:
     def wrk(self, script, connections, rate=None, seconds=SECONDS):
         """Requests a second, p99 in ms, errors, microseconds of processor a request. rate: at most so many."""
         if rate:
-            script += "\nfunction delay() return %d end" % max(1, round(connections * 1000 / rate))
+            # Of any length up to twice the mean, or all connections would ask at the same moment, again and again.
+            script += "\nfunction delay() return math.random(0, %d) end" % max(1, round(2 * connections * 1000 / rate))
         with tempfile.NamedTemporaryFile("w", suffix=".lua", delete=False) as file:
             file.write(script)
         before = spent(self.process.pid)
