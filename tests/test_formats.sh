@@ -75,9 +75,7 @@ the_largest_batch_of_a_config() {
     gives 0 "$PLIMSOLL" fit "$config" --seq 2048 --gpu h200 --json
     batch=$(value largest.batch <out)
     gives 0 "$PLIMSOLL" check "$config" --seq 2048 --batch "$batch" --gpu h200
-    code=0
-    "$PLIMSOLL" check "$config" --seq 2048 --batch $((batch + 1)) --gpu h200 >out 2>err || code=$?
-    [ "$code" -eq 10 ] || is "$code" 11
+    gives 10 "$PLIMSOLL" check "$config" --seq 2048 --batch $((batch + 1)) --gpu h200
 }
 
 # ---- sweeps ----

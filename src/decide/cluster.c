@@ -99,25 +99,6 @@ typedef struct reading {
     const char *name;
 } reading;
 
-static bool read_name(reading *r, char *out, size_t room) {
-    pl_json_text text;
-    const char *at = r->json.at;
-    size_t length;
-    if (!pl_json_string(&r->json, &text)) return false;
-    char *copy = pl_json_copy(r->arena, &text, &length);
-    if (!copy || length >= room) return pl_json_fail_at(&r->json, at, "a shorter name");
-    memcpy(out, copy, length + 1);
-    return true;
-}
-
-static bool read_bytes(reading *r, int64_t *out, int64_t most) {
-    bool exact = true;
-    const char *at = r->json.at;
-    if (!pl_json_int(&r->json, out, &exact)) return false;
-    return (exact && *out >= 0 && *out <= most) ||
-           pl_json_fail_at(&r->json, at, "a whole number from 0 on");
-}
-
 /* {"name":"a","seen_bytes":N}: what is known of it is what it holds; else an estimate's object, perhaps with
  * seen_bytes beside. */
 static bool read_job(reading *r, pl_card *card) {
@@ -131,8 +112,8 @@ static bool read_job(reading *r, pl_card *card) {
     if (!pl_json_object(&r->json)) return false;
     while (pl_json_key(&r->json, &key)) {
         estimate |= PL_JSON_IS(&key, "schema");
-        if (PL_JSON_IS(&key, "seen_bytes") ? !read_bytes(r, &seen, MOST_SEEN)
-            : PL_JSON_IS(&key, "name")     ? !read_name(r, name, sizeof name)
+        if (PL_JSON_IS(&key, "seen_bytes") ? !pl_json_whole(&r->json, &seen, MOST_SEEN)
+            : PL_JSON_IS(&key, "name")     ? !pl_json_name(&r->json, r->arena, name, sizeof name)
                                            : !pl_json_skip(&r->json))
             return false;
     }
@@ -154,7 +135,7 @@ static bool read_job(reading *r, pl_card *card) {
 static bool read_sharing(reading *r, pl_sharing *out) {
     char name[32];
     const char *at = r->json.at;
-    if (!read_name(r, name, sizeof name)) return false;
+    if (!pl_json_name(&r->json, r->arena, name, sizeof name)) return false;
     return pl_sharing_parse(name, out) || pl_json_fail_at(&r->json, at, "slices or mps");
 }
 
@@ -193,13 +174,13 @@ static bool read_members(reading *r, pl_card *card, char *gpu, int64_t *times) {
     while (pl_json_key(&r->json, &key)) {
         bool read;
         if (PL_JSON_IS(&key, "name"))
-            read = read_name(r, card->name, MOST_NAME);
+            read = pl_json_name(&r->json, r->arena, card->name, MOST_NAME);
         else if (PL_JSON_IS(&key, "gpu"))
-            read = read_name(r, gpu, MOST_NAME);
+            read = pl_json_name(&r->json, r->arena, gpu, MOST_NAME);
         else if (PL_JSON_IS(&key, "reserve_bytes"))
-            read = read_bytes(r, &card->reserve_bytes, MOST_SEEN);
+            read = pl_json_whole(&r->json, &card->reserve_bytes, MOST_SEEN);
         else if (PL_JSON_IS(&key, "count"))
-            read = read_bytes(r, times, MOST_CARDS);
+            read = pl_json_whole(&r->json, times, MOST_CARDS);
         else if (PL_JSON_IS(&key, "sharing"))
             read = read_sharing(r, &card->sharing);
         else if (PL_JSON_IS(&key, "jobs")) {

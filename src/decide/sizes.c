@@ -82,24 +82,10 @@ static void note_interval(pl_sizes *s, int estimator, const pl_span *span) {
 
 /* ---- a line ---- */
 
-static bool read_name(reading *r, char *out, size_t room) {
-    pl_json_text text;
-    const char *at = r->json.at;
-    size_t length;
-    if (!pl_json_string(&r->json, &text)) return false;
-    char *copy = pl_json_copy(r->arena, &text, &length);
-    if (!copy || length >= room) return pl_json_fail_at(&r->json, at, "a shorter name");
-    memcpy(out, copy, length + 1);
-    return true;
-}
-
+/* null: as it was. */
 static bool read_bytes(reading *r, int64_t *out, int64_t most) {
-    bool exact = true;
     if (pl_json_peek(&r->json) == 'n') return pl_json_null(&r->json);
-    const char *at = r->json.at;
-    if (!pl_json_int(&r->json, out, &exact)) return false;
-    return (exact && *out >= 0 && *out <= most) ||
-           pl_json_fail_at(&r->json, at, "a whole number from 0 on, or null");
+    return pl_json_whole(&r->json, out, most);
 }
 
 static bool read_number(reading *r, double *out, double most) {
@@ -178,17 +164,19 @@ static bool read_figure(reading *r, const pl_json_text *key, pl_demand *demand, 
 
 static bool read_member(reading *r, const pl_json_text *key, line *l) {
     pl_job_kind *k = &l->kind;
-    if (PL_JSON_IS(key, "name")) return read_name(r, k->demand.name, sizeof k->demand.name);
+    if (PL_JSON_IS(key, "name"))
+        return pl_json_name(&r->json, r->arena, k->demand.name, sizeof k->demand.name);
     if (PL_JSON_IS(key, "batch")) return read_bytes(r, &k->batch, INT64_MAX / 2);
     if (PL_JSON_IS(key, "weight")) return read_number(r, &k->weight, 1e9);
     if (PL_JSON_IS(key, "measured_bytes")) return read_bytes(r, &k->measured_bytes, MOST_PEAK);
     if (PL_JSON_IS(key, "estimates")) return read_estimates(r, k);
     if (PL_JSON_IS(key, "calibrated")) return pl_json_bool(&r->json, &k->demand.calibrated);
-    if (PL_JSON_IS(key, "estimator")) return read_name(r, l->estimator, sizeof l->estimator);
+    if (PL_JSON_IS(key, "estimator"))
+        return pl_json_name(&r->json, r->arena, l->estimator, sizeof l->estimator);
     if (PL_JSON_IS(key, "schema")) l->schema = true;
     if (PL_JSON_IS(key, "model") && pl_json_peek(&r->json) == '{') return read_model(r, k);
     if (PL_JSON_IS(key, "gpu") && pl_json_peek(&r->json) == '"')
-        return read_name(r, k->demand.gpu, sizeof k->demand.gpu);
+        return pl_json_name(&r->json, r->arena, k->demand.gpu, sizeof k->demand.gpu);
     bool read;
     if (!read_figure(r, key, &k->demand, &read)) return false;
     return read || pl_json_skip(&r->json);

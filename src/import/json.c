@@ -440,3 +440,25 @@ char *pl_json_copy(pl_arena *arena, const pl_json_text *text, size_t *length) {
     if (length) *length = (size_t)(to - copy);
     return copy;
 }
+
+bool pl_json_name(pl_json *json, pl_arena *arena, char *out, size_t room) {
+    pl_json_text text;
+    const char *at = json->at;
+    size_t length;
+    if (!pl_json_string(json, &text)) return false;
+    char *copy = pl_json_copy(arena, &text, &length);
+    if (!copy || length >= room) return pl_json_fail_at(json, at, "a shorter name");
+    memcpy(out, copy, length + 1);
+    return true;
+}
+
+bool pl_json_whole(pl_json *json, int64_t *out, int64_t most) {
+    bool exact = true;
+    const char *at = json->at;
+    int64_t number = 0;
+    if (!pl_json_int(json, &number, &exact)) return false;
+    if (!exact || number < 0) return pl_json_fail_at(json, at, "a whole number from 0 on");
+    if (number > most) return pl_json_fail_at(json, at, "a smaller number");
+    *out = number;
+    return true;
+}

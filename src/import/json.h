@@ -77,5 +77,9 @@ static inline bool pl_json_is(const pl_json_text *text, const char *word, size_t
 /* The string with its escapes undone, NUL-terminated, in arena; *length (may be NULL) without the
  * NUL. Malformed UTF-8, lone surrogates and NUL become U+FFFD. NULL: out of memory. */
 char *pl_json_copy(pl_arena *arena, const pl_json_text *text, size_t *length);
+/* A string that has room in out, NUL-terminated; arena is scratch. */
+bool pl_json_name(pl_json *json, pl_arena *arena, char *out, size_t room);
+/* A whole number from 0 to most. */
+bool pl_json_whole(pl_json *json, int64_t *out, int64_t most);
 
 #endif
